@@ -1,4 +1,4 @@
-# Every target sees to its own set-up: on a machine with Python 3 and make, `make test` is enough.
+# Every target does its own set-up: on a machine with Python 3 and make, `make test` is enough.
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 

@@ -48,7 +48,7 @@ orders.join(payments, on="id", within="1 hour").by("customer").table("paid", n="
 spent = customers.table("spent", amount="sum(amount)", n="count(*)")
 spent.changes().by(range="cast(amount / 5000 as int)").table("ranges", customers="count(*)")
 """
-# One table with a new column: its state is written anew.
+# One table with a new column: its state is rewritten.
 CHANGED: Final = APP.replace('"totals", ', '"totals", high="max(amount)", ')
 COMMANDS: Final = {
     "check": "check app.py",

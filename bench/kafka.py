@@ -108,7 +108,7 @@ def _keyfold(spark: Any, servers: str, topic: str, tables: int, views: str) -> f
 
 def _kafka_streams(servers: str, topic: str, rows: int) -> float:
     """Seconds as it prints them: from its start, in a JVM that already runs, until all rows are committed."""
-    found = jars.fetched("Kafka Streams", jars.listed(PEERS / "kafka_streams.jars"), load())
+    found = jars.fetch("Kafka Streams", jars.read_list(PEERS / "kafka_streams.jars"), load())
     command = [
         *(build.java(), "-Xmx4g", "-cp", ":".join(map(str, found))),
         *(str(PEERS / "KafkaStreamsTotals.java"), servers, topic, str(rows), str(THREADS)),

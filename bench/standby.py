@@ -31,24 +31,24 @@ def takeover(work: Path) -> float:
 
     `work / "in"` has the rows that are in the state by then.
     """
-    inbox, place = work / "in", AppHome(work / "standing" / "standing")
+    inbox, home = work / "in", AppHome(work / "standing" / "standing")
     (work / "standing.py").write_text(APP.format(inbox=str(inbox), schema=SCHEMA))
     few = pq.read_table(next(inbox.glob("*.parquet"))).slice(0, ROWS)
     files = len(list(inbox.glob("*.parquet")))
     running = [_started(work, "run")]
     try:
-        _wait(lambda: _read(place) >= files, "the app has read its input", running)
+        _wait(lambda: _read(home) >= files, "the app has read its input", running)
         running.append(_started(work, "run", "--standby"))
         log = work / "standby.log"
         _wait(lambda: b"standing by to take over" in log.read_bytes(), "the standby waits", running)
-        before = _batch(place)
+        before = _batch(home)
         running[0].kill()
         begun = time.monotonic()
         running[0].wait()
         # Spark does not read a file that is still being written, nor a hidden one.
         pq.write_table(few, work / "few.parquet")
         (work / "few.parquet").rename(inbox / "few.parquet")
-        _wait(lambda: _batch(place) > before, "the standby has published a batch", running[1:])
+        _wait(lambda: _batch(home) > before, "the standby has published a batch", running[1:])
         return time.monotonic() - begun
     finally:
         for process in running:
@@ -73,11 +73,11 @@ def _wait(reached: object, what: str, running: list[subprocess.Popen[bytes]]) ->
         raise RuntimeError(f"not within {SECONDS:.0f} s, or a process ended: {what}")
 
 
-def _batch(place: AppHome) -> int:
+def _batch(home: AppHome) -> int:
     """The batch that the view is at."""
-    if not place.views.exists():
+    if not home.views.exists():
         return -1
-    with place.views.open(read_only=True) as store:
+    with home.views.open(read_only=True) as store:
         try:
             position = store.position("totals")
         except QueryError:
@@ -85,11 +85,11 @@ def _batch(place: AppHome) -> int:
     return -1 if position is None else position.batch
 
 
-def _read(place: AppHome) -> int:
+def _read(app_home: AppHome) -> int:
     """How many files the table has read in batches that are committed and in the view."""
-    home = place.table("totals")
-    committed = home.committed()
-    if committed is None or _batch(place) < committed:
+    home = app_home.table("totals")
+    committed = home.committed_batch()
+    if committed is None or _batch(app_home) < committed:
         return 0
     # The first line says the version; the others are a file each.
     entries = (home.spark.sources.entries(log) for log in home.spark.sources.directories())

@@ -73,7 +73,7 @@ def measure(spark: Any, keys: int = KEYS) -> dict[str, dict[str, Any]]:
 
 
 def _measured(spark: Any, work: Path, keys: int) -> Iterator[tuple[str, float]]:
-    inbox, place = work / "in", AppHome(work / "home" / "bench")
+    inbox, home = work / "in", AppHome(work / "home" / "bench")
     shutil.copytree(data.each(keys, keys // 2), inbox)
     with _running(spark, work) as handle:
         handle.drain()
@@ -83,20 +83,20 @@ def _measured(spark: Any, work: Path, keys: int) -> Iterator[tuple[str, float]]:
         yield "pause of a live savepoint", timed.longest
 
     def made_and_verified() -> None:
-        made = create.create(place, "stopped", spark=spark)
-        assert not verify.damages(made, Savepoints(place).storage("stopped"), silent)
-        states = state_check.states(spark, place, "stopped", made.tables)
+        made = create.create(home, "stopped", spark=spark)
+        assert not verify.damages(made, Savepoints(home).storage("stopped"), silent)
+        states = state_check.states(spark, home, "stopped", made.tables)
         assert state_check.rows(states["totals"]) == keys
         assert not state_check.differences(made, states)
 
     yield "savepoint and its verification", _seconds(made_and_verified)
     shutil.copy(next(inbox.glob("*.parquet")), inbox / "more.parquet")
     begun = time.monotonic()
-    restore.restore(place, "live", (), None, silent)
+    restore.restore(home, "live", (), None, silent)
     with _running(spark, work) as handle:
         handle.drain()
         yield "restore to the first batch", time.monotonic() - begun
-    yield "rescale from 4 to 8", _seconds(lambda: rescale(spark, place, "totals", 8, None, lambda _: None))
+    yield "rescale from 4 to 8", _seconds(lambda: rescale(spark, home, "totals", 8, None, lambda _: None))
     yield from _commands(work)
     yield "takeover by a standby", takeover(work)
 
@@ -125,7 +125,7 @@ def _commands(work: Path) -> Iterator[tuple[str, float]]:
     yield "migrate: drop a key column", command("migrate", "evolved.py")
     shutil.copy(next((work / "in").glob("*.parquet")), work / "in" / "again.parquet")
     command("run", "evolved.py", "--drain")
-    last = AppHome(work / "evolved" / "evolved").table("totals").committed() or 0
+    last = AppHome(work / "evolved" / "evolved").table("totals").committed_batch() or 0
     both = (str(last - 1), str(last))
     yield "diff of two batches", command("state", "diff", *both, "evolved.totals")
     yield "history of one key", command("state", "history", "evolved.totals", "key-0000001")

@@ -1,7 +1,7 @@
 """`make chaos`: kills an app with every kind of table, then compares each table with that of a clean run.
 
 Files and messages of Kafka arrive all the while. Python, its JVM, or both are killed in turn with kill -9:
-while the app starts, and at any moment after that. Halfway the app processes what is there, then keys are
+while the app starts, and at any moment after that. Halfway the app processes its input, then keys are
 erased and late rows replayed; at the end late rows are replayed once more. A second app has the same rows
 and commands, and nobody kills it. Views, rejected and late rows of the two must be the same.
 """
@@ -86,7 +86,7 @@ def live(run: Run, files: Path, count: int, killer: Killer | None) -> Counter[st
         if number == count // 2:
             run.drain()
             upkeep.forget(run)
-            # Folded in the next life, or in the one after that.
+            # Folded in the next life, or in the next one.
             replayed += upkeep.replay(run)
         events.arrive(files, run.place / "data", number)
         events.send(files, run.servers, run.topic, number)

@@ -1,4 +1,4 @@
-"""Where an app runs, and one life of it: a `keyfold run` process and its JVM, until somebody kills them."""
+"""Where an app runs, and one life of it: a `keyfold run` process and its JVM, until they are killed."""
 
 from __future__ import annotations
 
@@ -101,12 +101,12 @@ class Life:
 
 def under_way(home: Path) -> int:
     """How many tables have a batch that Spark has planned and not committed."""
-    return sum(_number(table.begun()) > _number(table.committed()) for table in _tables(home))
+    return sum(_number(table.planned_batch()) > _number(table.committed_batch()) for table in _tables(home))
 
 
 def committed(home: Path) -> int:
     """How many batches all tables have committed."""
-    return sum(_number(table.committed()) + 1 for table in _tables(home))
+    return sum(_number(table.committed_batch()) + 1 for table in _tables(home))
 
 
 def _tables(home: Path) -> list[TableHome]:

@@ -37,10 +37,10 @@ def pages() -> dict[str, str]:
 
 def settings_page() -> str:
     """Every setting for users, with its environment variable, type, default and meaning."""
-    from keyfold.settings import Settings, listed
+    from keyfold.settings import Settings, public_settings
 
     kinds = inspect.get_annotations(Settings)
-    lines = [_setting(name, Settings.model_fields[name], kinds[name]) for name in listed()]
+    lines = [_setting(name, Settings.model_fields[name], kinds[name]) for name in public_settings()]
     return "\n".join([_SETTINGS, *lines, _SETTINGS_END])
 
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes .venv from uv.lock and sees to Java. Needs any Python 3; run by `make setup`, from the checkout.
+# Makes .venv from uv.lock and installs Java. Needs any Python 3; run by `make setup`, from the checkout.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -34,7 +34,7 @@ find_uv() {
     echo "$PWD/.venv-tools/bin/uv"
 }
 
-# PySpark 4.3 runs on Python 3.11 to 3.14. The one in .venv is kept, so that a sync does not begin anew.
+# PySpark 4.3 runs on Python 3.11 to 3.14. The one in .venv is kept, so that a sync does not start over.
 find_python() {
     for name in .venv/bin/python python3 python3.13 python3.12 python3.11; do
         "$name" -c 'import sys

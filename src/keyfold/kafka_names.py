@@ -323,7 +323,7 @@ _CODE: Final = re.compile(
 _KAFKAS_OWN: Final = "org.apache.kafka."
 
 
-def unknown(given: Mapping[str, object]) -> str | None:
+def unknown_setting(given: Mapping[str, object]) -> str | None:
     """The first name that no client knows; None if there is none, or it may be meant for the user's code.
 
     A class of the user's, such as an interceptor, is handed all settings, among them those of its own.

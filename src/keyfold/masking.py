@@ -32,12 +32,12 @@ def secret(name: str) -> bool:
     return _SECRET.search(name) is not None
 
 
-def shown(name: str, value: object) -> str:
+def mask_value(name: str, value: object) -> str:
     """The value of a setting or option for display: masked if its name is secret."""
-    return MASK if secret(name) else masked(str(value))
+    return MASK if secret(name) else mask(str(value))
 
 
-def masked(text: str) -> str:
+def mask(text: str) -> str:
     """The text with passwords in URLs and the values of secret names masked."""
     return _PAIR.sub(_without_value, _BEARER.sub(rf"\1{MASK}", _IN_URL.sub(rf"\1{MASK}\2", text)))
 

@@ -20,14 +20,14 @@ def directory(path: Path) -> Path:
     return path
 
 
-def opened(path: Path, mode: str, **options: Any) -> IO[Any]:
+def open_private(path: Path, mode: str, **options: Any) -> IO[Any]:
     """Like `path.open`; a file that it creates is private from the start."""
     return open(path, mode, opener=_opener, **options)
 
 
 def write(path: Path, content: bytes) -> None:
     """Writes a file, which may exist already."""
-    with opened(path, "wb") as file:
+    with open_private(path, "wb") as file:
         file.write(content)
 
 

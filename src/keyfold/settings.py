@@ -11,7 +11,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from keyfold import kafka_names
 from keyfold.errors import BadOption, choice, did_you_mean
-from keyfold.masking import masked, shown
+from keyfold.masking import mask, mask_value
 
 # In place of the settings library's own words.
 _REASONS = {"bool_parsing": "must be true or false", "bool_type": "must be true or false"}
@@ -141,7 +141,7 @@ class Settings(BaseSettings):
     @field_validator("kafka")
     @classmethod
     def _known_to_kafka(cls, value: dict[str, str]) -> dict[str, str]:
-        name = kafka_names.unknown(value)
+        name = kafka_names.unknown_setting(value)
         if name is not None:
             raise ValueError(f"Kafka's client has no setting {name}: {kafka_names.advice(name)}")
         return value
@@ -154,7 +154,7 @@ class Settings(BaseSettings):
         return value
 
 
-def listed() -> list[str]:
+def public_settings() -> list[str]:
     """The settings that users may want to change."""
     return [name for name in Settings.model_fields if name not in INTERNAL]
 
@@ -164,9 +164,9 @@ def load(**overrides: Any) -> Settings:
     given = {name: value for name, value in overrides.items() if value is not None}
     for name in given:
         if name not in Settings.model_fields:
-            hint = did_you_mean(name, Settings.model_fields, choice(listed()))
+            hint = did_you_mean(name, Settings.model_fields, choice(public_settings()))
             raise BadOption(
-                f"unknown setting {name!r}", given=f"{name}={shown(name, repr(given[name]))}", hint=hint
+                f"unknown setting {name!r}", given=f"{name}={mask_value(name, repr(given[name]))}", hint=hint
             )
     try:
         return Settings(**given)
@@ -184,5 +184,5 @@ def _invalid(error: ValidationError, given: dict[str, Any]) -> BadOption:
     why = _REASONS.get(first["type"]) or first["msg"].removeprefix("Value error, ")
     value = first["input"]
     # A misspelt name may be that of a secret: values of a dict are not shown.
-    text = ", ".join(value) if isinstance(value, dict) else masked(str(value))
+    text = ", ".join(value) if isinstance(value, dict) else mask(str(value))
     return BadOption(f"setting {name!r}: {why}", where=where, given=text)

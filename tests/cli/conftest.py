@@ -36,7 +36,7 @@ class Result:
         """The one document on stdout; NaN and the like, which JSON lacks, are refused."""
 
         def refuse(word: str) -> None:
-            raise AssertionError(f"{word} is no JSON")
+            raise AssertionError(f"{word} is not JSON")
 
         return json.loads(self.out, parse_constant=refuse)
 
@@ -103,14 +103,14 @@ ROWS: dict[ViewSchema, list[list[tuple[Any, ...]]]] = {
 
 
 def make_app(
-    place: AppHome, tables: dict[ViewSchema, list[list[tuple[Any, ...]]]], keep: dict[str, str] | None = None
+    home: AppHome, tables: dict[ViewSchema, list[list[tuple[Any, ...]]]], keep: dict[str, str] | None = None
 ) -> None:
     """An app that ran in the home: its views, one batch after the other, and its app.json.
 
     `keep`: how long which tables keep closed windows; their watermark is `AT`.
     """
-    place.path.mkdir(parents=True)
-    store = place.views.open(read_only=False)
+    home.path.mkdir(parents=True)
+    store = home.views.open(read_only=False)
     for schema, batches in tables.items():
         store.create(schema)
         for number, rows in enumerate(batches):
@@ -123,7 +123,7 @@ def make_app(
         "streams": [{"name": "orders"}, {"name": "unread"}],
         "tables": [{"name": s.table, "keep": (keep or {}).get(s.table)} for s in tables],
     }
-    place.write_plan(StoredApp(read, declared=declared, app=place.path.name))
+    home.write_plan(StoredApp(read, declared=declared, app=home.path.name))
 
 
 def _changes(schema: ViewSchema, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
@@ -137,11 +137,11 @@ def _changes(schema: ViewSchema, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with the app shop: three tables, and rejected rows in two batches."""
     home = tmp_path_factory.mktemp("reading") / "home"
-    place = AppHome(home / "shop")
-    make_app(place, ROWS)
+    app_home = AppHome(home / "shop")
+    make_app(app_home, ROWS)
     first, second = {"reason": "does not parse", "raw": '{"a'}, {"reason": "key a is null", "raw": "{}"}
     for table, batch, row in (("totals", 0, first), ("totals", 2, second), ("pairs", 0, first)):
-        publish(TableLog(place.table(table).log), batch, {"rejected": [{"kind": "rejected", **row}]})
+        publish(TableLog(app_home.table(table).log), batch, {"rejected": [{"kind": "rejected", **row}]})
     return home
 
 

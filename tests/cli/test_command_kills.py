@@ -40,12 +40,12 @@ def shop(home: Path) -> AppHome:
 
 def prepared(home: Path) -> None:
     """An app with two savepoints, one of which is also in a file, and a run since."""
-    place = shop_in(home)
-    with_ids(place)
-    create.create(place, "first")
-    create.create(place, "second")
-    archive.export(place, "second", home / "exported", silent)
-    change(place)
+    app_home = shop_in(home)
+    with_ids(app_home)
+    create.create(app_home, "first")
+    create.create(app_home, "second")
+    archive.export(app_home, "second", home / "exported", silent)
+    change(app_home)
 
 
 def reset(home: Path) -> None:
@@ -70,11 +70,11 @@ def put(home: Path) -> None:
 
 def rebuild_views(home: Path) -> None:
     """As `keyfold verify --repair` and `keyfold rebuild --view` do, with rows that differ."""
-    place = shop(home)
+    app_home = shop(home)
     with (
-        unfinished.held(place),
-        place.views.open(read_only=False) as store,
-        view_rebuilding.audited(place, store, "rebuild", None, {"totals": 1}),
+        unfinished.held(app_home),
+        app_home.views.open(read_only=False) as store,
+        view_rebuilding.audit_rebuild(app_home, store, "rebuild", None, {"totals": 1}),
     ):
         rebuild_view(store, "totals")
 
@@ -109,10 +109,10 @@ def seen(home: Path) -> dict[str, Any]:
     """All that people would notice; without the savepoints that a restore makes, and names by the time."""
     found: dict[str, Any] = {}
     for app in ("shop", "green"):
-        place = AppHome(home / app)
-        if place.storage.list() and "app.json" in place.storage.list():
-            files = {name: text for name, text in contents(place).items() if "metadata" not in name}
-            views = left(place) if place.views.exists() else None
+        app_home = AppHome(home / app)
+        if app_home.storage.list() and "app.json" in app_home.storage.list():
+            files = {name: text for name, text in contents(app_home).items() if "metadata" not in name}
+            views = left(app_home) if app_home.views.exists() else None
             found[app] = (files, views)
     savepoints = Savepoints(shop(home))
     known = [name for name in savepoints.names() if "before-restore" not in name]
@@ -164,17 +164,17 @@ def test_a_kill_at_any_step_leaves_old_or_new_and_the_command_can_be_run_again(
 def test_a_savepoint_that_an_interrupted_restore_needs_is_not_deleted_before_it_is_finished(
     tmp_path: Path,
 ) -> None:
-    home, place = tmp_path / "home", shop(tmp_path / "home")
+    home, app_home = tmp_path / "home", shop(tmp_path / "home")
     prepared(home)
     shutil.copytree(home, tmp_path / "other")
     with steps() as counted:
         restore.restore(shop(tmp_path / "other"), "first", (), None, silent)
     with pytest.raises(Killed), steps(counted.taken - 5):
-        restore.restore(place, "first", (), None, silent)
-    assert (place.path / "restoring.json").exists()
+        restore.restore(app_home, "first", (), None, silent)
+    assert (app_home.path / "restoring.json").exists()
     delete(home)
-    assert contents(place) == contents(shop(tmp_path / "other"))
-    assert "first" not in Savepoints(place).names()
+    assert contents(app_home) == contents(shop(tmp_path / "other"))
+    assert "first" not in Savepoints(app_home).names()
 
 
 def test_one_look_says_whether_anything_is_left_to_do_however_many_tables_there_are(tmp_path: Path) -> None:
@@ -252,62 +252,62 @@ def test_a_kill_of_an_import_beside_a_running_app_leaves_a_line_if_and_only_if_t
 
 def test_an_import_that_goes_on_while_the_home_changes_hands_is_in_the_audit_log_once(tmp_path: Path) -> None:
     prepared(tmp_path)
-    place = shop(tmp_path)
+    home = shop(tmp_path)
 
     def meanwhile(point: FaultPoint, facts: dict[str, Any]) -> None:
         if point == FaultPoint.STORAGE_NAMED and facts["name"] == "importing/third.json":
-            unfinished.finish(place)  # the savepoint does not exist yet
+            unfinished.finish(home)  # the savepoint does not exist yet
         if point == FaultPoint.SAVEPOINT_ADDED:
-            unfinished.finish(place)
+            unfinished.finish(home)
 
     with handled_by(meanwhile):
-        archive.put(tmp_path / "exported", place, "third", silent, held=False)
-    unfinished.finish(place)
-    assert [one["what"] for one in audit.entries(place.storage)].count("savepoint import") == 1
-    assert not audit.breaks(place.storage)
+        archive.put(tmp_path / "exported", home, "third", silent, held=False)
+    unfinished.finish(home)
+    assert [one["what"] for one in audit.entries(home.storage)].count("savepoint import") == 1
+    assert not audit.breaks(home.storage)
 
 
 def test_of_several_views_the_audit_log_has_those_that_were_rebuilt(tmp_path: Path) -> None:
-    place = shop_in(tmp_path)
+    home = shop_in(tmp_path)
 
     def interrupted() -> None:
         with (
-            place.views.open(read_only=False) as store,
-            view_rebuilding.audited(place, store, "verify --repair", "why", {"totals": 1, "pairs": 1}),
+            home.views.open(read_only=False) as store,
+            view_rebuilding.audit_rebuild(home, store, "verify --repair", "why", {"totals": 1, "pairs": 1}),
         ):
             rebuild_view(store, "pairs")
             raise OSError("no space")
 
-    with unfinished.held(place), pytest.raises(OSError, match="no space"):
+    with unfinished.held(home), pytest.raises(OSError, match="no space"):
         interrupted()
-    line = audit.entries(place.storage)[-1]
+    line = audit.entries(home.storage)[-1]
     assert (line["what"], line["views"], line["batches"], line["why"]) == (
         "verify --repair",
         ["pairs"],
         {"pairs": 1},
         "why",
     )
-    assert not (place.path / "rebuilding.json").exists()
+    assert not (home.path / "rebuilding.json").exists()
 
 
 def test_an_import_goes_on_while_another_savepoint_is_made(tmp_path: Path) -> None:
     """Beside a running app nobody waits for the other: what is in the making is nobody else's to remove."""
     prepared(tmp_path)
-    place = shop(tmp_path)
+    home = shop(tmp_path)
     begun = []
 
     def meanwhile(what: str, done: int, of: int) -> None:
         if not begun:
             begun.append(what)
-            capture = Capture(place, "beside", live=True, why=None, progress=silent)
+            capture = Capture(home, "beside", live=True, why=None, progress=silent)
             capture.take_table("totals")
             capture.take_plan()
             capture.complete(False)
 
-    archive.put(tmp_path / "exported", place, "third", meanwhile)
+    archive.put(tmp_path / "exported", home, "third", meanwhile)
     assert begun
     for name in ("third", "beside"):
-        found = Savepoints(place).find(name)
-        verify.require_whole(found, Savepoints(place).storage(name), silent)
+        found = Savepoints(home).find(name)
+        verify.require_whole(found, Savepoints(home).storage(name), silent)
     with pytest.raises(KeyfoldError, match="has a savepoint third"):
-        archive.put(tmp_path / "exported", place, "third", silent)
+        archive.put(tmp_path / "exported", home, "third", silent)

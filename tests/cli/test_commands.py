@@ -23,12 +23,13 @@ from keyfold.cli import options
 from keyfold.cli.commands.run import doctor
 from keyfold.engine.polling import wait_until
 from keyfold.engine.storage.layout import AppHome
-from keyfold.engine.storage.lease import Lease, current, holder
+from keyfold.engine.storage.lease import Lease, current
 from keyfold.engine.storage.lease_files import LeaseFiles
 from keyfold.engine.storage.processes import this_host
 from keyfold.engine.storage.stored_app import StoredApp, StoredTable
 from tests.cli.conftest import AT, Cli, write
 from tests.cli.test_formatting import TABLE
+from tests.leases import holder
 from tests.storage.lease_contract import record
 
 
@@ -70,34 +71,34 @@ def test_a_format_that_is_not_there_is_refused(home: Path, cli: Cli, words: list
 
 
 def test_status_tells_a_stopped_app_from_a_running_one(tmp_path: Path, cli: Cli) -> None:
-    place = AppHome(tmp_path / "shop")
-    place.path.mkdir()
-    place.write_plan(StoredApp({"totals": StoredTable(), "unstarted": StoredTable()}))
+    home = AppHome(tmp_path / "shop")
+    home.path.mkdir()
+    home.write_plan(StoredApp({"totals": StoredTable(), "unstarted": StoredTable()}))
     assert "shop has not run yet; " in cli("status", "--home", tmp_path).out  # as after a clone
-    place.write_status({"app": "shop", "started": AT, "at": AT, "tables": {"totals": TABLE}})
+    home.write_status({"app": "shop", "started": AT, "at": AT, "tables": {"totals": TABLE}})
     killed = cli("status", "--home", tmp_path)
     assert "shop is not running: it was killed, last seen at 2026-01-01T12:00:00Z" in killed.out
     assert "1.23M" in killed.out
     ended = {**TABLE, "running": False}
-    place.write_status({"app": "shop", "started": AT, "at": AT, "tables": {"totals": ended}})
+    home.write_status({"app": "shop", "started": AT, "at": AT, "tables": {"totals": ended}})
     assert "shop is not running: stopped at 2026-01-01T12:00:00Z" in cli("status", "--home", tmp_path).out
-    place.write_status({"app": "shop", "started": AT, "at": AT, "tables": {"totals": TABLE}})
+    home.write_status({"app": "shop", "started": AT, "at": AT, "tables": {"totals": TABLE}})
 
-    lease = Lease(place).take()
+    lease = Lease(home).take()
     try:
-        assert holder(place) == os.getpid()
+        assert holder(home) == os.getpid()
         (status,) = cli("status", "shop", "--home", tmp_path, "--json").json
         assert (status["running"], status["pid"], status["ended"]) == (True, os.getpid(), None)
         assert status["tables"]["totals"]["rows"] == 1_234_567
         assert status["tables"]["unstarted"] == {"running": False}
     finally:
         lease.release()
-    assert holder(place) is None
+    assert holder(home) is None
 
     # A column that a migration added does not know of all rows.
     # Migrations once recorded the time alone.
     since = {"mean": AT.isoformat(), "top": {"at": AT.isoformat(), "batch": 1234}}
-    place.write_plan(StoredApp({"totals": StoredTable.from_json({"since": since})}))
+    home.write_plan(StoredApp({"totals": StoredTable.from_json({"since": since})}))
     said = cli("status", "--home", tmp_path).out
     assert "totals.mean covers rows since 2026-01-01T12:00:00Z\n" in said
     assert "totals.top covers rows since 2026-01-01T12:00:00Z, after batch 1,234\n" in said
@@ -109,10 +110,10 @@ def test_status_tells_a_stopped_app_from_a_running_one(tmp_path: Path, cli: Cli)
 
 
 def test_a_lease_that_a_killed_process_left_means_nothing(tmp_path: Path) -> None:
-    place = AppHome(tmp_path / "shop")
+    home = AppHome(tmp_path / "shop")
     left = record(1, os.getpid(), host=this_host(), python={"pid": os.getpid(), "started": 1.0})
-    assert LeaseFiles(place.storage).create(left)
-    assert holder(place) is None
+    assert LeaseFiles(home.storage).create(left)
+    assert holder(home) is None
 
 
 def test_status_of_an_unknown_app_suggests_a_known_one(home: Path, cli: Cli) -> None:
@@ -253,11 +254,11 @@ def test_a_home_that_is_a_file_is_told_so(
 
 def app_with(home: Path, tables: dict[str, object], **more: object) -> AppHome:
     """An app that has left its status in a home."""
-    place = AppHome(home / "shop")
-    place.path.mkdir(exist_ok=True)
-    place.write_plan(StoredApp({name: StoredTable() for name in tables}))
-    place.write_status({"app": "shop", "started": AT, "at": AT, "tables": tables, **more})
-    return place
+    app_home = AppHome(home / "shop")
+    app_home.path.mkdir(exist_ok=True)
+    app_home.write_plan(StoredApp({name: StoredTable() for name in tables}))
+    app_home.write_status({"app": "shop", "started": AT, "at": AT, "tables": tables, **more})
+    return app_home
 
 
 def test_status_says_that_an_app_failed_when_where_and_why(tmp_path: Path, cli: Cli) -> None:
@@ -274,20 +275,20 @@ def test_status_says_that_an_app_failed_when_where_and_why(tmp_path: Path, cli: 
 
 def test_status_tells_how_old_the_figures_are_and_who_no_longer_writes_them(tmp_path: Path, cli: Cli) -> None:
     counted = {**TABLE, "keys_at": datetime.now(UTC) - timedelta(minutes=5)}
-    place = app_with(tmp_path, {"totals": counted}, at=datetime.now(UTC) - timedelta(seconds=3))
+    home = app_with(tmp_path, {"totals": counted}, at=datetime.now(UTC) - timedelta(seconds=3))
     words = "import sys; from pathlib import Path; from keyfold.engine.storage import layout, lease\n"
     # With a lease time in which no heartbeat comes during the test.
     taking = "lease.Lease(layout.AppHome(Path(sys.argv[1])), seconds=3600).take()"
     code = f"{words}\n{taking}; print(flush=True); sys.stdin.read()"
-    command = [sys.executable, "-c", code, str(place.path)]
+    command = [sys.executable, "-c", code, str(home.path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             process.stdout.readline()
             assert "shop is starting, pid" in cli("status", "--home", tmp_path).out
-            taken = current(place)
+            taken = current(home)
             assert taken is not None
-            LeaseFiles(place.storage).write(replace(taken, since=AT.isoformat()))
+            LeaseFiles(home.storage).write(replace(taken, since=AT.isoformat()))
             said = cli("status", "--home", tmp_path).out
             assert re.search(
                 r"shop is running, pid \d+, since 2026-01-01T12:00:00Z; status written \d\.\d s ago", said

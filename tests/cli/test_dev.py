@@ -91,7 +91,7 @@ def test_an_edited_app_starts_again_in_the_same_jvm(dev: Dev) -> None:
 
     write(dev.where / "shop.py", APP + "\nno python")
     dev.until("is not Python")
-    assert dev.n() == ["6"], "the old app goes on"
+    assert dev.n() == ["6"], "the old app continues"
     write(dev.where / "shop.py", APP.replace("n=COUNTED", 'n="sum(lost)"'))
     dev.until("keyfold: shop keeps running unchanged; waiting until shop.py changes", 2)
     assert "lost" in dev.errors.read_text()

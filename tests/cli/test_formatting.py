@@ -188,15 +188,15 @@ def test_what_is_left_is_reckoned_from_how_it_went() -> None:
 
 def test_a_start_is_shown_by_the_seconds_its_steps_take() -> None:
     starting = Starting(Console(file=io.StringIO()), drawn=False)
-    assert starting.shown(0.0) == (0.0, "starting")
+    assert starting.progress(0.0) == (0.0, "starting")
     starting.tell("spark")
     begun = starting._steps["spark"]
-    share, words = starting.shown(begun + 2.5)
+    share, words = starting.progress(begun + 2.5)
     total = sum(seconds for step, (_, seconds) in STEPS.items() if step != "kernel")
     assert share == pytest.approx(2.5 / total)
     assert words == f"starting Spark, about {round(total - 2.5)} s left"
-    # A step that takes longer than ever stays where it is, and the next one goes on from its end.
-    assert starting.shown(begun + 60)[0] == pytest.approx(5.0 / total)
+    # A step that takes longer than ever stays where it is, and the next one continues from its end.
+    assert starting.progress(begun + 60)[0] == pytest.approx(5.0 / total)
 
 
 def test_a_run_that_rejected_every_row_is_told_from_one_that_did_not(

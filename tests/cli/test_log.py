@@ -21,9 +21,9 @@ REJECTED = {"kind": "rejected", "reason": "r", "raw": "{}"}
 @pytest.fixture
 def log(tmp_path: Path) -> TableLog:
     """The log of shop.totals: changes in two batches, a rejected row in the second."""
-    place = AppHome(tmp_path / "home" / "shop")
-    make_app(place, {TOTALS: ROWS[TOTALS]})
-    log = TableLog(place.table("totals").log)
+    home = AppHome(tmp_path / "home" / "shop")
+    make_app(home, {TOTALS: ROWS[TOTALS]})
+    log = TableLog(home.table("totals").log)
     row = {"_op": "upsert", "region": "eu"}
     publish(log, 0, {"change": [row]}, schema=CHANGES, at=datetime.now(UTC) - timedelta(days=2))
     publish(log, 11, {"change": [row, row], "rejected": [REJECTED]}, schema=CHANGES)

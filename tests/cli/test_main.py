@@ -185,13 +185,13 @@ def test_a_terminal_without_the_characters_gets_their_codes(home: Path) -> None:
 
 
 def test_a_full_disk_is_said_in_plain_words() -> None:
-    from keyfold.engine.recovery.query_failure import failed
+    from keyfold.engine.recovery.query_failure import explain_failure
     from keyfold.engine.storage.layout import AppHome
 
     with pytest.raises(OSError, match="No space left") as full, open("/dev/full", "w") as file:
         file.write("x" * 100_000)
     assert main.text_of(full.value).startswith("no space left on the disk")
     assert "start again" in main.text_of(full.value)
-    error = failed("shop", "totals", 3, full.value, AppHome(Path("home/shop").resolve()))
+    error = explain_failure("shop", "totals", 3, full.value, AppHome(Path("home/shop").resolve()))
     assert str(error).splitlines()[0] == f"no space left on the disk of {Path('home/shop').resolve()}"
     assert (error.app, error.table, error.batch) == ("shop", "totals", 3)

@@ -16,10 +16,10 @@ from tests.cli.conftest import ROWS, TOTALS, Cli, make_app
 @pytest.fixture
 def receipt(tmp_path: Path) -> Path:
     """A receipt of the app shop, which is in its audit log."""
-    place = AppHome(tmp_path / "home" / "shop")
-    make_app(place, {TOTALS: ROWS[TOTALS]})
-    made = receipts.signed(place.storage, {"id": "x", "app": "shop"})
-    audit.append(place.storage, audit.entry("forget", None, receipt=receipts.digest(made)))
+    home = AppHome(tmp_path / "home" / "shop")
+    make_app(home, {TOTALS: ROWS[TOTALS]})
+    made = receipts.sign(home.storage, {"id": "x", "app": "shop"})
+    audit.append(home.storage, audit.entry("forget", None, receipt=receipts.digest(made)))
     file = tmp_path / "erased.json"
     file.write_text(json.dumps(made))
     return file

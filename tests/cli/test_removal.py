@@ -35,31 +35,31 @@ NEED_A_STOPPED_APP = (
 
 def shop_in(home: Path) -> AppHome:
     """An app of three tables; pairs reads totals, and kinds reads pairs."""
-    place = AppHome(home / "shop")
-    make_app(place, {schema: ROWS[schema] for schema in (TOTALS, PAIRS, KINDS)})
+    app_home = AppHome(home / "shop")
+    make_app(app_home, {schema: ROWS[schema] for schema in (TOTALS, PAIRS, KINDS)})
     for table, read in (("totals", None), ("pairs", "totals"), ("kinds", "pairs")):
-        checkpoint = place.table(table).checkpoint
+        checkpoint = app_home.table(table).checkpoint
         for log in ("offsets", "commits"):
             (checkpoint / log).mkdir(parents=True)
             (checkpoint / log / "1").write_text('v1\n{"a": 1}\n')
-        place.table(table).log.mkdir()
-        (place.table(table).log / "0.json").write_text("{}")
+        app_home.table(table).log.mkdir()
+        (app_home.table(table).log / "0.json").write_text("{}")
         if read is not None:
-            (place.table(table).path / "inputs" / f"0-{read}").mkdir(parents=True)
-    return place
+            (app_home.table(table).path / "inputs" / f"0-{read}").mkdir(parents=True)
+    return app_home
 
 
-def left(place: AppHome) -> dict[str, object]:
+def left(home: AppHome) -> dict[str, object]:
     """What a home has of its tables: their files, views and entries."""
-    store = place.views.open(read_only=True)
+    store = home.views.open(read_only=True)
     try:
         views = {name: list(store.scan(name)) for name in store.tables()}
     finally:
         store.close()
-    files = [path for path in (place.path / "tables").rglob("*") if path.is_file()]
-    plan = place.read_plan()
+    files = [path for path in (home.path / "tables").rglob("*") if path.is_file()]
+    plan = home.read_plan()
     return {
-        "files": sorted(str(path.relative_to(place.path)) for path in files),
+        "files": sorted(str(path.relative_to(home.path)) for path in files),
         "views": {name: repr(rows) for name, rows in views.items()},
         "plan": plan.tables,
         "declared": list(plan.declared_tables),
@@ -79,52 +79,52 @@ def without(before: dict[str, object], table: str) -> dict[str, object]:
     }
 
 
-def audit(place: AppHome) -> list[dict[str, object]]:
-    return [json.loads(line) for line in (place.path / "audit.jsonl").read_text().splitlines()]
+def audit(home: AppHome) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (home.path / "audit.jsonl").read_text().splitlines()]
 
 
 def test_reset_removes_one_table_leaves_the_others_and_is_written_down(tmp_path: Path, cli: Cli) -> None:
-    place = shop_in(tmp_path)
-    before = left(place)
+    home = shop_in(tmp_path)
+    before = left(home)
     done = cli("reset", "kinds", "--yes", "--why", "it was broken", "--home", tmp_path)
     assert done.code == 0, done.err
     assert done.out.startswith("shop.kinds: ")
     assert "the next start reads its sources from the first row" in done.out
-    assert left(place) == without(before, "kinds")
-    (line,) = audit(place)
+    assert left(home) == without(before, "kinds")
+    (line,) = audit(home)
     assert (line["what"], line["tables"], line["why"]) == ("reset", ["kinds"], "it was broken")
     assert line["batches"] == {"kinds": 1}
     assert line["user"]
-    assert (place.path / "audit.jsonl").stat().st_mode & 0o077 == 0
-    assert not (place.path / "removing.json").exists()
+    assert (home.path / "audit.jsonl").stat().st_mode & 0o077 == 0
+    assert not (home.path / "removing.json").exists()
 
 
 def test_drop_forgets_the_declaration_too(tmp_path: Path, cli: Cli) -> None:
-    place = shop_in(tmp_path)
+    home = shop_in(tmp_path)
     done = cli("drop", "shop.kinds", "--yes", "--json", "--home", tmp_path)
     assert (done.json["app"], done.json["what"], done.json["tables"]) == ("shop", "drop", ["kinds"])
     assert done.json["view"] is None
-    assert left(place)["declared"] == ["totals", "pairs"]
+    assert left(home)["declared"] == ["totals", "pairs"]
     assert cli("drop", "shop.kinds", "--yes", "--home", tmp_path).code == 2
 
 
 def test_a_table_that_others_read_goes_with_them_or_not_at_all(tmp_path: Path, cli: Cli) -> None:
-    place = shop_in(tmp_path)
-    before = left(place)
+    home = shop_in(tmp_path)
+    before = left(home)
     for words in (["drop", "totals"], ["reset", "totals"]):
         refused = cli(*words, "--yes", "--home", tmp_path)
         assert refused.code == 2
         assert "shop.totals is read by pairs, kinds, whose state contains its rows" in refused.err
         assert "--with-readers" in refused.err
-    assert left(place) == before
+    assert left(home) == before
     done = cli("reset", "totals", "--with-readers", "--yes", "--json", "--home", tmp_path)
     assert done.json["tables"] == ["totals", "pairs", "kinds"]
-    assert (left(place)["files"], left(place)["views"]) == ([], {})
+    assert (left(home)["files"], left(home)["views"]) == ([], {})
 
 
 def test_what_can_be_refused_is_refused_before_anything_is_removed(tmp_path: Path, cli: Cli) -> None:
-    place = shop_in(tmp_path)
-    before = left(place)
+    home = shop_in(tmp_path)
+    before = left(home)
     unasked = subprocess.run(
         [sys.executable, "-m", "keyfold", "reset", "kinds", "--home", tmp_path],
         stdin=subprocess.DEVNULL,
@@ -137,7 +137,7 @@ def test_what_can_be_refused_is_refused_before_anything_is_removed(tmp_path: Pat
     unknown = cli("reset", "kindz", "--yes", "--home", tmp_path)
     assert unknown.code == 2
     assert "did you mean 'kinds'?" in unknown.err
-    lease = Lease(place).take()
+    lease = Lease(home).take()
     try:
         held = cli("drop", "kinds", "--yes", "--home", tmp_path, "--json")
         assert (held.code, held.json["error"]["kind"]) == (3, "HomeLocked")
@@ -146,13 +146,13 @@ def test_what_can_be_refused_is_refused_before_anything_is_removed(tmp_path: Pat
         assert {(one.code, one.err) for one in said} == {(3, RUNNING)}
     finally:
         lease.release()
-    assert left(place) == before
+    assert left(home) == before
 
 
 @pytest.mark.parametrize(("answer", "code"), [("n", 1), ("y", 0)])
 def test_a_terminal_is_asked(tmp_path: Path, answer: str, code: int) -> None:
-    place = shop_in(tmp_path)
-    before = left(place)
+    home = shop_in(tmp_path)
+    before = left(home)
     parent, child = pty.openpty()
     command = [sys.executable, "-m", "keyfold", "reset", "kinds", "--home", str(tmp_path)]
     with subprocess.Popen(command, stdin=child, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -162,7 +162,7 @@ def test_a_terminal_is_asked(tmp_path: Path, answer: str, code: int) -> None:
     os.close(child)
     assert process.returncode == code, err
     assert b"reset shop.kinds? This deletes state, view and side outputs, " in err + out
-    assert left(place) == (before if code else without(before, "kinds"))
+    assert left(home) == (before if code else without(before, "kinds"))
 
 
 KILLED = """
@@ -192,42 +192,42 @@ STEPS = [
 def test_a_kill_in_the_middle_leaves_all_or_is_finished_by_the_next_start(
     tmp_path: Path, step: FaultPoint
 ) -> None:
-    place = shop_in(tmp_path)
-    before = left(place)
-    killed = subprocess.run([sys.executable, "-c", KILLED, place.path, step], check=False)
+    home = shop_in(tmp_path)
+    before = left(home)
+    killed = subprocess.run([sys.executable, "-c", KILLED, home.path, step], check=False)
     assert killed.returncode == -9
     recorded = step != FaultPoint.REMOVAL_REQUESTED
     if not recorded:
-        assert left(place) == before
-    REMOVE.finish(place)
-    REMOVE.finish(place)
-    assert left(place) == (without(before, "kinds") if recorded else before)
-    assert not recorded or len(audit(place)) == 1
+        assert left(home) == before
+    REMOVE.finish(home)
+    REMOVE.finish(home)
+    assert left(home) == (without(before, "kinds") if recorded else before)
+    assert not recorded or len(audit(home)) == 1
 
 
 def test_a_damaged_app_json_or_views_db_is_no_reason_not_to_remove_a_table(tmp_path: Path, cli: Cli) -> None:
-    place = shop_in(tmp_path)
-    (place.local / "views.db").write_bytes(b"not a database at all" * 100)
+    home = shop_in(tmp_path)
+    (home.local / "views.db").write_bytes(b"not a database at all" * 100)
     done = cli("reset", "kinds", "--yes", "--home", tmp_path)
     assert done.code == 1, "the view is still there"
     assert "cannot remove the view" in done.err
     assert "file is not a database" in done.err
     assert "move views.db" in done.err
-    assert not place.table("kinds").path.exists()
-    cut = place.plan.read_text()[:40]
-    place.plan.write_text(cut)
+    assert not home.table("kinds").path.exists()
+    cut = home.plan.read_text()[:40]
+    home.plan.write_text(cut)
     assert cli("reset", "pairs", "--yes", "--home", tmp_path).code == 1
-    assert not place.table("pairs").path.exists()
-    assert place.plan.read_text() == cut
-    place.plan.unlink()
-    (place.local / "views.db").unlink()
+    assert not home.table("pairs").path.exists()
+    assert home.plan.read_text() == cut
+    home.plan.unlink()
+    (home.local / "views.db").unlink()
     assert cli("drop", "shop.totals", "--yes", "--home", tmp_path).code == 0
-    assert [line["tables"] for line in audit(place)] == [["kinds"], ["pairs"], ["totals"]]
+    assert [line["tables"] for line in audit(home)] == [["kinds"], ["pairs"], ["totals"]]
 
 
 def test_a_view_that_is_damaged_says_what_to_do(tmp_path: Path, cli: Cli) -> None:
-    place = shop_in(tmp_path)
-    (place.local / "views.db").write_bytes(b"not a database at all" * 100)
+    home = shop_in(tmp_path)
+    (home.local / "views.db").write_bytes(b"not a database at all" * 100)
     said = cli("get", "totals", "eu", "--home", tmp_path)
     assert said.code == 1
     assert "cannot read the views: file is not a database" in said.err
@@ -256,10 +256,10 @@ def test_a_running_app_is_refused_before_spark_starts(
         "import keyfold as kf\napp = kf.App('shop')\n"
         "app.stream('rows', kf.rows([]), schema='k int').by('k').table('totals', n='count(*)')\n"
     )
-    place = AppHome(tmp_path / "home" / "shop")
-    place.path.mkdir(parents=True)
-    place.write_plan(StoredApp({"totals": StoredTable()}))
-    lease = Lease(place).take()
+    home = AppHome(tmp_path / "home" / "shop")
+    home.path.mkdir(parents=True)
+    home.write_plan(StoredApp({"totals": StoredTable()}))
+    lease = Lease(home).take()
     try:
         given = [word.format(file=file) for word in words]
         results = [cli(*given, "--home", tmp_path / "home")]

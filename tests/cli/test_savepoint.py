@@ -22,33 +22,33 @@ from tests.cli.conftest import Cli
 from tests.cli.test_removal import audit, left, shop_in
 
 
-def contents(place: AppHome) -> dict[str, bytes]:
+def contents(home: AppHome) -> dict[str, bytes]:
     """The durable files of an app, without its savepoints."""
-    kept = [place.path / "app.json", *(p for p in (place.path / "tables").rglob("*") if p.is_file())]
-    return {str(path.relative_to(place.path)): path.read_bytes() for path in kept}
+    kept = [home.path / "app.json", *(p for p in (home.path / "tables").rglob("*") if p.is_file())]
+    return {str(path.relative_to(home.path)): path.read_bytes() for path in kept}
 
 
-def change(place: AppHome) -> None:
+def change(home: AppHome) -> None:
     """What a run after the savepoint leaves: another batch, a changed log, a new table, other views."""
-    totals = place.table("totals")
+    totals = home.table("totals")
     (totals.checkpoint / "commits" / "2").write_text('v1\n{"a": 2}\n')
     (totals.checkpoint / "commits" / "1").unlink()
     (totals.log / "1.json").write_text("{}")
-    (place.table("later").checkpoint / "commits").mkdir(parents=True)
-    (place.table("later").checkpoint / "commits" / "0").write_text("v1\n{}\n")
-    plan = place.read_plan()
-    place.write_plan(plan.with_tables({**plan.tables, "later": StoredTable()}))
-    (place.local / "views.db").unlink()
+    (home.table("later").checkpoint / "commits").mkdir(parents=True)
+    (home.table("later").checkpoint / "commits" / "0").write_text("v1\n{}\n")
+    plan = home.read_plan()
+    home.write_plan(plan.with_tables({**plan.tables, "later": StoredTable()}))
+    (home.local / "views.db").unlink()
 
 
-def with_ids(place: AppHome) -> None:
+def with_ids(home: AppHome) -> None:
     """The ids of queries, which a clone changes."""
     for table in ("totals", "pairs", "kinds"):
-        (place.table(table).checkpoint / "metadata").write_text('{"id":"one"}')
+        (home.table(table).checkpoint / "metadata").write_text('{"id":"one"}')
 
 
 def test_a_savepoint_is_made_listed_shown_and_verified(tmp_path: Path, cli: Cli) -> None:
-    place = shop_in(tmp_path)
+    home = shop_in(tmp_path)
     made = cli("savepoint", "create", "first", "--why", "try", "--home", tmp_path, "--json")
     assert made.code == 0, made.err
     assert (made.json["name"], made.json["whole"], made.json["why"]) == ("first", True, "try")
@@ -63,39 +63,39 @@ def test_a_savepoint_is_made_listed_shown_and_verified(tmp_path: Path, cli: Cli)
     assert "totals" in cli("savepoint", "list", "--home", tmp_path).out
     assert "totals" in cli("savepoint", "show", "first", "--home", tmp_path).out
     assert cli("savepoint", "verify", "first", "--home", tmp_path).code == 0
-    saved = place.path / "savepoints" / "first" / "files"
-    assert {name: (saved / name).read_bytes() for name in contents(place)} == contents(place)
+    saved = home.path / "savepoints" / "first" / "files"
+    assert {name: (saved / name).read_bytes() for name in contents(home)} == contents(home)
     assert (saved / "app.json").stat().st_nlink == 3, "no space is used twice"
 
 
 def test_a_restore_puts_everything_back_and_can_be_undone(tmp_path: Path, cli: Cli) -> None:
-    place = shop_in(tmp_path)
-    before, views = contents(place), left(place)
+    home = shop_in(tmp_path)
+    before, views = contents(home), left(home)
     cli("savepoint", "create", "first", "--home", tmp_path)
-    change(place)
-    after = contents(place)
+    change(home)
+    after = contents(home)
     done = cli("savepoint", "restore", "first", "--yes", "--why", "bad deploy", "--home", tmp_path, "--json")
     assert done.code == 0, done.err
     assert (done.json["removed"], done.json["whole"]) == (["later"], True)
-    assert contents(place) == before
-    assert left(place) == views
-    line = audit(place)[-1]
+    assert contents(home) == before
+    assert left(home) == views
+    line = audit(home)[-1]
     assert (line["what"], line["savepoint"], line["why"]) == ("restore", "first", "bad deploy")
     assert cli("savepoint", "restore", done.json["undo"], "--yes", "--home", tmp_path).code == 0
-    assert contents(place) == after
+    assert contents(home) == after
 
 
 def test_a_table_goes_back_with_those_that_read_it(tmp_path: Path, cli: Cli) -> None:
-    place = shop_in(tmp_path)
-    before = contents(place)
+    home = shop_in(tmp_path)
+    before = contents(home)
     cli("savepoint", "create", "first", "--home", tmp_path)
-    change(place)
+    change(home)
     refused = cli("savepoint", "restore", "first", "totals", "--yes", "--home", tmp_path)
     assert refused.code == 2
     assert "totals is read by pairs, kinds" in refused.err
     done = cli("savepoint", "restore", "first", "totals", "pairs", "kinds", "--yes", "--home", tmp_path)
     assert done.code == 0, done.err
-    now = contents(place)
+    now = contents(home)
     assert {name: now[name] for name in before if name.startswith("tables/")} == {
         name: content for name, content in before.items() if name.startswith("tables/")
     }
@@ -104,16 +104,16 @@ def test_a_table_goes_back_with_those_that_read_it(tmp_path: Path, cli: Cli) -> 
 
 
 def test_a_damaged_savepoint_is_named_file_by_file_and_refused(tmp_path: Path, cli: Cli) -> None:
-    place = shop_in(tmp_path)
+    home = shop_in(tmp_path)
     cli("savepoint", "create", "first", "--home", tmp_path)
-    files = place.path / "savepoints" / "first" / "files" / "tables"
+    files = home.path / "savepoints" / "first" / "files" / "tables"
     (files / "totals/checkpoint/commits/1").unlink()
     altered = files / "pairs/log/0.json"
     altered.unlink()
     altered.write_text("[]")
     (files / "kinds" / "more").write_text("x")
-    change(place)
-    now = contents(place)
+    change(home)
+    now = contents(home)
     found = cli("savepoint", "verify", "first", "--home", tmp_path, "--json")
     assert (found.code, found.json["whole"]) == (1, False)
     assert {one["path"]: one["problem"] for one in found.json["damages"]} == {
@@ -129,18 +129,18 @@ def test_a_damaged_savepoint_is_named_file_by_file_and_refused(tmp_path: Path, c
         refused = cli("savepoint", *words, "--home", tmp_path)
         assert refused.code == 1
         assert "tables/pairs/log/0.json was altered" in refused.err
-    assert contents(place) == now
+    assert contents(home) == now
     assert not (tmp_path / "green" / "app.json").exists()
     assert not (tmp_path / "x").exists()
-    (place.path / "savepoints" / "first" / "savepoint.json").write_text("{")
+    (home.path / "savepoints" / "first" / "savepoint.json").write_text("{")
     assert "is damaged" in cli("savepoint", "show", "first", "--home", tmp_path).err
     assert cli("savepoint", "delete", "first", "--home", tmp_path).code == 0
-    assert "first" not in Savepoints(place).names()
+    assert "first" not in Savepoints(home).names()
 
 
 def test_one_file_carries_a_savepoint_to_another_home(tmp_path: Path, cli: Cli) -> None:
-    place = shop_in(tmp_path / "one")
-    before = contents(place)
+    home = shop_in(tmp_path / "one")
+    before = contents(home)
     cli("savepoint", "create", "first", "--home", tmp_path / "one")
     file = tmp_path / "shop.savepoint"
     assert cli("savepoint", "export", "first", file, "--home", tmp_path / "one").code == 0
@@ -172,9 +172,9 @@ def test_one_file_carries_a_savepoint_to_another_home(tmp_path: Path, cli: Cli) 
 
 
 def test_a_clone_is_an_app_of_its_own(tmp_path: Path, cli: Cli) -> None:
-    place = shop_in(tmp_path)
-    with_ids(place)
-    before = contents(place)
+    home = shop_in(tmp_path)
+    with_ids(home)
+    before = contents(home)
     cli("savepoint", "create", "first", "--home", tmp_path)
     done = cli("savepoint", "clone", "first", "green", "--app", "shop", "--home", tmp_path)
     assert done.code == 0, done.err
@@ -188,12 +188,12 @@ def test_a_clone_is_an_app_of_its_own(tmp_path: Path, cli: Cli) -> None:
         "it exists"
     )
     assert cli("get", "green.totals", "us", "--home", tmp_path).code == 0
-    assert contents(place) == before
+    assert contents(home) == before
 
 
 def test_sinks_of_what_was_put_back_or_cloned_are_new_to_their_destinations(tmp_path: Path, cli: Cli) -> None:
-    place = shop_in(tmp_path)
-    sink = place.table("totals").path / "sinks" / "0.json"
+    home = shop_in(tmp_path)
+    sink = home.table("totals").path / "sinks" / "0.json"
     sink.parent.mkdir()
     sink.write_text('{"batch": 1, "topic": "t", "id": "one"}')
     cli("savepoint", "create", "first", "--home", tmp_path)
@@ -201,15 +201,15 @@ def test_sinks_of_what_was_put_back_or_cloned_are_new_to_their_destinations(tmp_
     sink.write_text('{"batch": 9, "topic": "t", "id": "one"}')
     cli("savepoint", "clone", "first", "green", "--app", "shop", "--home", tmp_path)
     cli("savepoint", "restore", "first", "--app", "shop", "--yes", "--home", tmp_path)
-    for found in (place, AppHome(tmp_path / "green")):
+    for found in (home, AppHome(tmp_path / "green")):
         known = json.loads((found.table("totals").path / "sinks" / "0.json").read_text())
         assert known == {"batch": 1, "topic": "t"}
-    saved = place.path / "savepoints/first/files/tables/totals/sinks/0.json"
+    saved = home.path / "savepoints/first/files/tables/totals/sinks/0.json"
     assert json.loads(saved.read_text())["id"] == "one", "the savepoint is as it was"
 
 
 def test_names_running_apps_and_unknown_savepoints_are_refused(tmp_path: Path, cli: Cli) -> None:
-    place = shop_in(tmp_path)
+    home = shop_in(tmp_path)
     cli("savepoint", "create", "first", "--home", tmp_path)
     for words, text in (
         (["create", "../x"], "letters, digits"),
@@ -223,7 +223,7 @@ def test_names_running_apps_and_unknown_savepoints_are_refused(tmp_path: Path, c
         refused = cli("savepoint", *words, "--home", tmp_path)
         assert refused.code == 2, words
         assert text in refused.err
-    lease = Lease(place).take()
+    lease = Lease(home).take()
     try:
         for words in (["create", "x"], ["restore", "first", "--yes"]):
             held = cli("savepoint", *words, "--home", tmp_path)
@@ -232,11 +232,11 @@ def test_names_running_apps_and_unknown_savepoints_are_refused(tmp_path: Path, c
             assert ("--live makes it between two batches" in held.err) == (words[0] == "create")
     finally:
         lease.release()
-    assert Savepoints(place).names() == ["first"]
+    assert Savepoints(home).names() == ["first"]
 
 
 def test_what_was_done_is_listed_and_a_changed_line_shows(tmp_path: Path, cli: Cli) -> None:
-    place = shop_in(tmp_path)
+    home = shop_in(tmp_path)
     assert cli("audit", "verify", "--home", tmp_path, "--json").json["entries"] == 0
     cli("savepoint", "create", "first", "--why", "before", "--home", tmp_path)
     cli("reset", "kinds", "--yes", "--why", "broken", "--home", tmp_path)
@@ -251,7 +251,7 @@ def test_what_was_done_is_listed_and_a_changed_line_shows(tmp_path: Path, cli: C
     assert "kinds 1" in cli("audit", "list", "--home", tmp_path).out
     whole = cli("audit", "verify", "--home", tmp_path, "--json")
     assert (whole.code, whole.json) == (0, {"entries": 4, "whole": True, "breaks": []})
-    file = place.path / "audit.jsonl"
+    file = home.path / "audit.jsonl"
     lines = file.read_text().splitlines()
     for changed, broken in (
         ([lines[0], lines[1].replace("broken", "fine"), *lines[2:]], [3]),
@@ -264,7 +264,7 @@ def test_what_was_done_is_listed_and_a_changed_line_shows(tmp_path: Path, cli: C
 
 
 def test_old_savepoints_are_pruned(tmp_path: Path, cli: Cli) -> None:
-    place = shop_in(tmp_path)
+    home = shop_in(tmp_path)
     for name in ("c", "a", "b"):
         cli("savepoint", "create", name, "--home", tmp_path)
     assert cli(
@@ -273,7 +273,7 @@ def test_old_savepoints_are_pruned(tmp_path: Path, cli: Cli) -> None:
     assert cli("savepoint", "prune", "--keep", "1", "--home", tmp_path, "--json").json == {
         "deleted": ["c", "a"]
     }
-    assert Savepoints(place).names() == ["b"]
+    assert Savepoints(home).names() == ["b"]
 
 
 KILLED = """
@@ -310,13 +310,13 @@ def killed(home: Path, act: str, point: FaultPoint, number: int = 0) -> None:
 
 @pytest.mark.parametrize("step", [FaultPoint.SAVEPOINT_TABLE_TAKEN, FaultPoint.SAVEPOINT_READ])
 def test_a_kill_while_a_savepoint_is_made_leaves_none(tmp_path: Path, step: FaultPoint) -> None:
-    place = shop_in(tmp_path)
-    before = contents(place)
+    home = shop_in(tmp_path)
+    before = contents(home)
     killed(tmp_path, "create", step)
-    assert Savepoints(place).names() == []
-    assert contents(place) == before
-    create.create(place, "third")
-    assert sorted(path.name for path in (place.path / "savepoints").iterdir()) == ["third"]
+    assert Savepoints(home).names() == []
+    assert contents(home) == before
+    create.create(home, "third")
+    assert sorted(path.name for path in (home.path / "savepoints").iterdir()) == ["third"]
 
 
 @pytest.mark.parametrize(
@@ -332,46 +332,46 @@ def test_a_kill_while_a_savepoint_is_made_leaves_none(tmp_path: Path, step: Faul
 def test_a_kill_in_a_restore_leaves_all_or_is_finished_by_the_next_start(
     tmp_path: Path, step: FaultPoint
 ) -> None:
-    place = shop_in(tmp_path)
-    create.create(place, "first")
-    before = contents(place)
-    change(place)
-    after = contents(place)
+    home = shop_in(tmp_path)
+    create.create(home, "first")
+    before = contents(home)
+    change(home)
+    after = contents(home)
     killed(tmp_path, "restore", step)
     for _ in range(2):
-        RESTORE.finish(place)
-        assert contents(place) == (after if step == FaultPoint.RESTORE_REQUESTED else before)
-    restored = [line for line in audit(place) if line["what"] == "restore"]
+        RESTORE.finish(home)
+        assert contents(home) == (after if step == FaultPoint.RESTORE_REQUESTED else before)
+    restored = [line for line in audit(home) if line["what"] == "restore"]
     assert len(restored) == (0 if step == FaultPoint.RESTORE_REQUESTED else 1)
 
 
 @pytest.mark.parametrize("files", [0, 3, 5])
 def test_a_kill_in_a_clone_leaves_no_app(tmp_path: Path, files: int) -> None:
-    place = shop_in(tmp_path)
-    with_ids(place)
-    create.create(place, "first")
+    home = shop_in(tmp_path)
+    with_ids(home)
+    create.create(home, "first")
     killed(tmp_path, "clone", FaultPoint.STORAGE_NAMED, files)
     green = AppHome(tmp_path / "green")
     CLONE.finish(green)
     assert not [path for path in green.path.rglob("*") if path.is_file() and "lease" not in path.parts]
-    clone.clone(place, "first", green, silent)
+    clone.clone(home, "first", green, silent)
     assert (green.path / "app.json").exists()
 
 
 def test_a_rescale_that_was_killed_is_finished_before_a_savepoint_is_made(tmp_path: Path, cli: Cli) -> None:
-    place = shop_in(tmp_path)
+    home = shop_in(tmp_path)
     for table in ("totals", "kinds"):
-        commits = place.path / "rescaling" / table / "checkpoint" / "commits"
+        commits = home.path / "rescaling" / table / "checkpoint" / "commits"
         commits.mkdir(parents=True)
         (commits / "2").write_text("v1\n{}\n")
     entry = {"id": "1", "what": "rescale", "tables": ["totals"], "partitions": [2, 4]}
-    (place.path / "rescaling.json").write_text(json.dumps(entry))
+    (home.path / "rescaling.json").write_text(json.dumps(entry))
     made = cli("savepoint", "create", "first", "--home", tmp_path, "--json")
     assert made.code == 0, made.err
     assert made.json["tables"]["totals"]["batch"] == 2
-    assert not (place.path / "rescaling.json").exists()
-    assert not (place.path / "rescaling").exists()
-    assert json.loads((place.path / "app.json").read_text())["tables"]["totals"]["partitions"] == 4
-    (place.path / "rescaling.json").write_text(json.dumps({**entry, "id": "2"}))
+    assert not (home.path / "rescaling.json").exists()
+    assert not (home.path / "rescaling").exists()
+    assert json.loads((home.path / "app.json").read_text())["tables"]["totals"]["partitions"] == 4
+    (home.path / "rescaling.json").write_text(json.dumps({**entry, "id": "2"}))
     cli("savepoint", "restore", "first", "--yes", "--home", tmp_path)
-    assert place.table("totals").committed() == 2, "there was no new state to put in its place"
+    assert home.table("totals").committed_batch() == 2, "there was no new state to put in its place"

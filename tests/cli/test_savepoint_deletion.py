@@ -33,9 +33,9 @@ GONE = "savepoint first of shop was deleted or changed while it was read"
 
 
 @contextmanager
-def running(place: AppHome) -> Iterator[None]:
+def running(home: AppHome) -> Iterator[None]:
     """As a running app holds its home."""
-    lease = Lease(place).take()
+    lease = Lease(home).take()
     lease.holds_jvm(os.getpid())
     try:
         yield
@@ -44,20 +44,20 @@ def running(place: AppHome) -> Iterator[None]:
 
 
 def with_savepoint(home: Path) -> AppHome:
-    place = shop_in(home)
-    create.create(place, "first")
-    return place
+    app_home = shop_in(home)
+    create.create(app_home, "first")
+    return app_home
 
 
-def delete(place: AppHome) -> None:
-    with unfinished.held_or_running(place) as held:
-        Deletion(place, None, held).delete("first")
+def delete(home: AppHome) -> None:
+    with unfinished.held_or_running(home) as held:
+        Deletion(home, None, held).delete("first")
 
 
 def test_the_audit_log_says_who_deleted_which_savepoint_and_why(tmp_path: Path, cli: Cli) -> None:
-    place = shop_in(tmp_path)
+    home = shop_in(tmp_path)
     for name in ("a", "b", "c"):
-        create.create(place, name)
+        create.create(home, name)
     assert cli("savepoint", "delete", "b", "--why", "a mistake", "--home", tmp_path).code == 0
     assert cli("savepoint", "prune", "--keep", "1", "--why", "space", "--home", tmp_path).code == 0
     lines = cli("audit", "list", "--home", tmp_path, "--json").json[3:]
@@ -76,43 +76,43 @@ def test_the_audit_log_says_who_deleted_which_savepoint_and_why(tmp_path: Path, 
         "breaks": [],
     }
     assert cli("savepoint", "delete", "b", "--home", tmp_path).code == 2, "it is gone"
-    assert len(audit.entries(place.storage)) == 5
+    assert len(audit.entries(home.storage)) == 5
 
 
 def test_beside_a_running_app_no_line_of_the_audit_log_is_lost(tmp_path: Path, cli: Cli) -> None:
-    place = with_savepoint(tmp_path)
-    create.create(place, "second")
-    with running(place):
+    home = with_savepoint(tmp_path)
+    create.create(home, "second")
+    with running(home):
         assert cli("savepoint", "delete", "first", "--home", tmp_path).code == 0
         listed = cli("audit", "list", "--home", tmp_path, "--json").json
         assert [one["what"] for one in listed] == ["savepoint", "savepoint", "savepoint delete"]
         # The app itself holds the home, and adds to the chain what was left.
-        capture = Capture(place, "third", live=True, why=None, progress=silent)
+        capture = Capture(home, "third", live=True, why=None, progress=silent)
         capture.take_plan()
         capture.complete(False)
         assert cli("savepoint", "delete", "second", "--home", tmp_path).code == 0
-    with unfinished.held(place):
+    with unfinished.held(home):
         pass
-    lines = [json.loads(line) for line in (place.path / "audit.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (home.path / "audit.jsonl").read_text().splitlines()]
     assert [(one["what"], one["savepoint"]) for one in lines[2:]] == [
         ("savepoint delete", "first"),
         ("savepoint", "third"),
         ("savepoint delete", "second"),
     ]
-    assert not audit.breaks(place.storage)
-    assert place.storage.list("audit") == []
+    assert not audit.breaks(home.storage)
+    assert home.storage.list("audit") == []
 
 
 def test_a_kill_beside_a_running_app_leaves_the_savepoint_or_is_finished(tmp_path: Path) -> None:
     with_savepoint(tmp_path / "home")
 
-    def seen(place: AppHome) -> tuple[Any, ...]:
-        assert not audit.breaks(place.storage)
-        whats = [one["what"] for one in audit.entries(place.storage)]
-        names = Savepoints(place).names()
+    def seen(home: AppHome) -> tuple[Any, ...]:
+        assert not audit.breaks(home.storage)
+        whats = [one["what"] for one in audit.entries(home.storage)]
+        names = Savepoints(home).names()
         for name in names:
-            verify.require_whole(Savepoints(place).find(name), Savepoints(place).storage(name), silent)
-        return names, place.storage.list("savepoints"), whats
+            verify.require_whole(Savepoints(home).find(name), Savepoints(home).storage(name), silent)
+        return names, home.storage.list("savepoints"), whats
 
     old = seen(AppHome(tmp_path / "home" / "shop"))
     new: tuple[Any, ...] = ([], [], ["savepoint", "savepoint delete"])
@@ -123,32 +123,32 @@ def test_a_kill_beside_a_running_app_leaves_the_savepoint_or_is_finished(tmp_pat
     finished = []
     for last in counted.turns():
         shutil.copytree(tmp_path / "home", tmp_path / "killed")
-        place = AppHome(tmp_path / "killed" / "shop")
-        with running(place), pytest.raises(Killed), steps(last):
-            delete(place)
-        if place.storage.list("deleting"):
+        home = AppHome(tmp_path / "killed" / "shop")
+        with running(home), pytest.raises(Killed), steps(last):
+            delete(home)
+        if home.storage.list("deleting"):
             with pytest.raises(NameTaken, match=r"is being deleted|has a savepoint first"):
-                Capture(place, "first", live=True, why=None, progress=silent)
-        with unfinished.held(place):
+                Capture(home, "first", live=True, why=None, progress=silent)
+        with unfinished.held(home):
             pass
-        assert seen(place) in (old, new), f"after step {last}, {counted.kinds[last]}"
-        finished.append(seen(place) == new)
+        assert seen(home) in (old, new), f"after step {last}, {counted.kinds[last]}"
+        finished.append(seen(home) == new)
         shutil.rmtree(tmp_path / "killed")
     assert finished == [False] + [True] * (len(finished) - 1)
 
 
 def test_another_savepoint_of_the_same_name_is_not_deleted_by_an_old_command(tmp_path: Path) -> None:
-    place = with_savepoint(tmp_path)
-    with running(place), pytest.raises(Killed), steps(point=FaultPoint.DELETION_DONE):
-        delete(place)
-    kept = (place.path / "deleting" / "first.json").read_bytes()
-    with unfinished.held(place):
+    home = with_savepoint(tmp_path)
+    with running(home), pytest.raises(Killed), steps(point=FaultPoint.DELETION_DONE):
+        delete(home)
+    kept = (home.path / "deleting" / "first.json").read_bytes()
+    with unfinished.held(home):
         pass
-    create.create(place, "first")
-    place.storage.put("deleting/first.json", kept)
-    with unfinished.held(place):
+    create.create(home, "first")
+    home.storage.put("deleting/first.json", kept)
+    with unfinished.held(home):
         pass
-    verify.require_whole(Savepoints(place).find("first"), Savepoints(place).storage("first"), silent)
+    verify.require_whole(Savepoints(home).find("first"), Savepoints(home).storage("first"), silent)
 
 
 def exported(home: Path, meanwhile: Callable[[], None]) -> None:
@@ -180,88 +180,88 @@ def cloned(home: Path, meanwhile: Callable[[], None]) -> None:
 def test_who_reads_a_savepoint_that_is_deleted_fails_and_leaves_nothing(
     tmp_path: Path, read: Callable[[Path, Callable[[], None]], None]
 ) -> None:
-    place = with_savepoint(tmp_path)
+    home = with_savepoint(tmp_path)
     with pytest.raises(SavepointUnusable, match=GONE):
-        read(tmp_path, lambda: delete(place))
+        read(tmp_path, lambda: delete(home))
     assert not [path for path in tmp_path.iterdir() if path.name not in ("shop", "green")]
     left = [path for path in (tmp_path / "green").rglob("*") if path.is_file() and "lease" not in path.parts]
     assert left == []
-    create.create(place, "first")
+    create.create(home, "first")
     read(tmp_path, lambda: None)
     assert (tmp_path / "file").exists() or (tmp_path / "green" / "app.json").exists()
 
 
 def test_who_reads_a_savepoint_while_a_key_is_erased_from_it_fails(tmp_path: Path) -> None:
-    place = with_savepoint(tmp_path)
+    home = with_savepoint(tmp_path)
 
     def erase() -> None:
-        for file in place.storage.files("savepoints/first"):
-            place.storage.copy(
+        for file in home.storage.files("savepoints/first"):
+            home.storage.copy(
                 f"savepoints/first/{file.name}", f"{FORGET.prepared}/savepoints/first/{file.name}"
             )
         changed = f"{FORGET.prepared}/savepoints/first/savepoint.json"
-        place.storage.put(changed, place.storage.read(changed).replace(b'"why": null', b'"why": "x"'))
+        home.storage.put(changed, home.storage.read(changed).replace(b'"why": null', b'"why": "x"'))
         entry = audit.entry("forget", None)
         intent: dict[str, Any] = {"table": "totals", "key": {}, "batch": None, "deleted": []}
         intent["receipt"] = {"id": "x"}
-        place.storage.put(FORGET.record, json.dumps({**intent, "entry": entry}).encode())
+        home.storage.put(FORGET.record, json.dumps({**intent, "entry": entry}).encode())
         # The first file of the savepoint is in place, and the manifest is not.
         with pytest.raises(Killed), steps(3):
-            FORGET.finish(place)
+            FORGET.finish(home)
 
     with pytest.raises(SavepointUnusable, match=GONE):
         exported(tmp_path, erase)
-    FORGET.finish(place)
-    verify.require_whole(Savepoints(place).find("first"), Savepoints(place).storage("first"), silent)
+    FORGET.finish(home)
+    verify.require_whole(Savepoints(home).find("first"), Savepoints(home).storage("first"), silent)
 
 
 def test_a_savepoint_is_not_deleted_while_a_command_such_as_a_restore_holds_the_home(
     tmp_path: Path, cli: Cli
 ) -> None:
-    place = with_savepoint(tmp_path)
-    with unfinished.held(place):
+    home = with_savepoint(tmp_path)
+    with unfinished.held(home):
         for words in (["delete", "first"], ["prune", "--keep", "0"]):
             refused = cli("savepoint", *words, "--home", tmp_path)
             assert refused.code == 3
             assert "another command, or a start, holds shop" in refused.err
-    assert Savepoints(place).names() == ["first"]
+    assert Savepoints(home).names() == ["first"]
 
 
 def test_verify_says_that_a_savepoint_is_gone_in_place_of_its_damages(tmp_path: Path) -> None:
-    place = with_savepoint(tmp_path)
-    reading = Savepoints(place).reading("first")
+    home = with_savepoint(tmp_path)
+    reading = Savepoints(home).reading("first")
     found = reading.__enter__()
-    delete(place)
-    assert verify.damages(found, Savepoints(place).storage("first"), silent)
+    delete(home)
+    assert verify.damages(found, Savepoints(home).storage("first"), silent)
     with pytest.raises(SavepointUnusable, match=GONE):
         reading.__exit__(None, None, None)
 
 
 def test_of_two_who_delete_a_savepoint_at_once_one_does_and_is_audited(tmp_path: Path) -> None:
-    place = with_savepoint(tmp_path)
+    home = with_savepoint(tmp_path)
     others: list[FaultPoint] = []
 
     def other(point: FaultPoint, facts: dict[str, Any]) -> None:
         # The second one has seen the savepoint, and is about to record its deletion.
         if point == FaultPoint.STORAGE_WRITTEN and facts["name"] == "deleting/first.json" and not others:
             others.append(point)
-            Deletion(place, None, held=False).delete("first")
+            Deletion(home, None, held=False).delete("first")
 
-    with running(place), handled_by(other), pytest.raises(QueryError, match="no savepoint first"):
-        Deletion(place, None, held=False).delete("first")
-    with unfinished.held(place):
+    with running(home), handled_by(other), pytest.raises(QueryError, match="no savepoint first"):
+        Deletion(home, None, held=False).delete("first")
+    with unfinished.held(home):
         pass
-    assert [one["what"] for one in audit.entries(place.storage)] == ["savepoint", "savepoint delete"]
-    assert place.storage.list("deleting") == []
+    assert [one["what"] for one in audit.entries(home.storage)] == ["savepoint", "savepoint delete"]
+    assert home.storage.list("deleting") == []
 
 
 def test_a_slow_deleter_leaves_a_new_savepoint_of_the_name_alone(tmp_path: Path) -> None:
-    place = with_savepoint(tmp_path)
+    home = with_savepoint(tmp_path)
     delete_files, refused = LocalStorage.delete, []
 
     def new() -> None:
-        capture = Capture(place, "first", live=True, why=None, progress=silent)
-        for table in place.storage.list("tables"):
+        capture = Capture(home, "first", live=True, why=None, progress=silent)
+        for table in home.storage.list("tables"):
             capture.take_table(table)
         capture.take_plan()
         capture.complete(False)
@@ -270,38 +270,38 @@ def test_a_slow_deleter_leaves_a_new_savepoint_of_the_name_alone(tmp_path: Path)
         if name == "savepoints/first" and not refused:
             refused.append(name)
             # It has seen that the manifest is gone. Another one finishes, and the name seems to be free.
-            Deletion(place, None, held=False).delete("first")
+            Deletion(home, None, held=False).delete("first")
             with suppress(NameTaken):
                 new()
         delete_files(storage, name, **options)
 
-    with running(place):
+    with running(home):
         with patch.object(LocalStorage, "delete", slowly):
-            Deletion(place, None, held=False).delete("first")
-        if "first" not in Savepoints(place).names():
+            Deletion(home, None, held=False).delete("first")
+        if "first" not in Savepoints(home).names():
             new()
-        verify.require_whole(Savepoints(place).find("first"), Savepoints(place).storage("first"), silent)
-    with unfinished.held(place):
+        verify.require_whole(Savepoints(home).find("first"), Savepoints(home).storage("first"), silent)
+    with unfinished.held(home):
         pass
-    whats = [one["what"] for one in audit.entries(place.storage)]
+    whats = [one["what"] for one in audit.entries(home.storage)]
     assert sorted(whats) == ["savepoint", "savepoint", "savepoint delete"]
-    assert place.storage.list("deleting") == []
+    assert home.storage.list("deleting") == []
 
 
 def test_the_name_is_free_again_after_a_deleter_was_killed(tmp_path: Path) -> None:
-    place = with_savepoint(tmp_path)
-    with running(place), pytest.raises(Killed), steps(point=FaultPoint.DELETION_DONE):
-        delete(place)
-    (claim,) = [name for name in place.storage.list("deleting") if not name.endswith(".json")]
-    # The intent is carried out by somebody else; what the killed one has left is of a process that is gone.
-    with running(place):
-        Deletion(place, None, held=False).delete("first")
+    home = with_savepoint(tmp_path)
+    with running(home), pytest.raises(Killed), steps(point=FaultPoint.DELETION_DONE):
+        delete(home)
+    (claim,) = [name for name in home.storage.list("deleting") if not name.endswith(".json")]
+    # Another process carries out the intent; the killed one has ended and left files behind.
+    with running(home):
+        Deletion(home, None, held=False).delete("first")
         with pytest.raises(NameTaken):
-            Capture(place, "first", live=True, why=None, progress=silent)
-        found = json.loads(place.storage.read(f"deleting/{claim}"))
+            Capture(home, "first", live=True, why=None, progress=silent)
+        found = json.loads(home.storage.read(f"deleting/{claim}"))
         found["process"]["ticks"] = 1
-        place.storage.put(f"deleting/{claim}", json.dumps(found).encode())
-        Capture(place, "first", live=True, why=None, progress=silent)
-    with unfinished.held(place):
+        home.storage.put(f"deleting/{claim}", json.dumps(found).encode())
+        Capture(home, "first", live=True, why=None, progress=silent)
+    with unfinished.held(home):
         pass
-    assert place.storage.list("deleting") == []
+    assert home.storage.list("deleting") == []

@@ -1,4 +1,4 @@
-"""run --standby: a second process waits for the first to end, and goes on where it was."""
+"""run --standby: a second process waits for the first to end, and resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 
 from keyfold.engine.polling import wait_until
 from keyfold.engine.storage.layout import AppHome
-from keyfold.engine.storage.lease import holder
 from keyfold.errors import QueryError
 from tests.cli.conftest import SHOP, write
+from tests.leases import holder
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]
 
@@ -24,8 +24,8 @@ def started(tmp_path: Path, *words: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=errors)
 
 
-def rows(place: AppHome) -> int:
-    store = place.views.open(read_only=True)
+def rows(home: AppHome) -> int:
+    store = home.views.open(read_only=True)
     try:
         found = store.get("totals", ("eu",))
     except QueryError:
@@ -39,11 +39,11 @@ def test_a_standby_takes_over_when_the_first_process_is_killed(tmp_path: Path) -
     write(tmp_path / "shop.py", SHOP)
     (tmp_path / "data").mkdir()
     write(tmp_path / "data" / "0.json", '{"region": "eu", "amount": 1}\n')
-    place = AppHome(tmp_path / ".keyfold" / "shop")
+    home = AppHome(tmp_path / ".keyfold" / "shop")
     first = started(tmp_path, "run")
     second = None
     try:
-        assert wait_until(lambda: rows(place) == 1, 250, pause=0.2)
+        assert wait_until(lambda: rows(home) == 1, 250, pause=0.2)
         second = started(tmp_path, "run", "--standby")
         log = tmp_path / "standby.log"
         assert wait_until(lambda: b"standing by to take over" in log.read_bytes(), 250)
@@ -51,8 +51,8 @@ def test_a_standby_takes_over_when_the_first_process_is_killed(tmp_path: Path) -
         first.kill()
         first.wait()
         write(tmp_path / "data" / "1.json", '{"region": "eu", "amount": 1}\n')
-        assert wait_until(lambda: holder(place) == second.pid, 60), "it holds the home"
-        assert wait_until(lambda: rows(place) == 2, 250, pause=0.2), "and goes on"
+        assert wait_until(lambda: holder(home) == second.pid, 60), "it holds the home"
+        assert wait_until(lambda: rows(home) == 2, 250, pause=0.2), "and continues"
         second.send_signal(signal.SIGTERM)
         assert second.wait(120) == 0
     finally:

@@ -17,20 +17,20 @@ SAID_AT = "2026-01-01T12:00:00Z"
 CHANGES = pa.schema([("_op", pa.string()), ("region", pa.string()), ("n", pa.int64())])
 
 
-def declare_history(place: AppHome, history: str | None) -> None:
+def declare_history(home: AppHome, history: str | None) -> None:
     """Records how long the table keeps its changes, as a start would."""
-    declared = place.read_plan().declared_tables
+    declared = home.read_plan().declared_tables
     totals = {**declared["totals"], "history": history}
-    place.write_plan(place.read_plan().with_declared({**declared, "totals": totals}))
+    home.write_plan(home.read_plan().with_declared({**declared, "totals": totals}))
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> TableLog:
     """The log of a table with twelve batches; the table's `history=` keeps them."""
-    place = AppHome(tmp_path / "shop")
-    make_app(place, {TOTALS: ROWS[TOTALS]})
-    declare_history(place, "30 days")
-    made = TableLog(place.table("totals").log_files)
+    home = AppHome(tmp_path / "shop")
+    make_app(home, {TOTALS: ROWS[TOTALS]})
+    declare_history(home, "30 days")
+    made = TableLog(home.table("totals").log_files)
     for batch in range(12):
         change(made, batch)
     return made
@@ -65,11 +65,11 @@ def test_what_a_migration_has_removed_is_told_with_its_batch(cli: Cli, log: Tabl
 
 
 def test_a_log_without_changes_says_what_keeps_them(cli: Cli, log: TableLog, tmp_path: Path) -> None:
-    place = AppHome(tmp_path / "shop")
+    home = AppHome(tmp_path / "shop")
     prune(log, 11, newest=99)
     words = ("state", "history", "totals", "eu", "--home", tmp_path)
     assert cli(*words).err == "keyfold: the log has no changes: all are older than history=30 days\n"
-    declare_history(place, None)
+    declare_history(home, None)
     assert (
         cli(*words).err
         == "keyfold: the log has no changes: all followers have read them; history= keeps them\n"

@@ -167,7 +167,7 @@ def test_a_view_that_was_altered_is_found_key_by_key_and_repaired(
     assert without.json["tables"][0]["state"] == {
         "compared": False,
         "why": "the table has no view",
-        "hint": "start the app, which sees to it, and stop it (keyfold run APP.py --drain)",
+        "hint": "start the app, which repairs it, and stop it (keyfold run APP.py --drain)",
     }
 
 

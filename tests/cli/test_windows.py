@@ -95,7 +95,7 @@ def trend(*numbers: int | None) -> Trend:
     names = [column.name for column in (*PER_HOUR.keys, *PER_HOUR.columns)]
     rows = [dict(zip(names, row, strict=True)) for row in hours("eu", *numbers)]
     # In any order: what is shown first need not be the oldest.
-    assert list(made.seen(iter(rows[::-1]))) == rows[::-1]
+    assert list(made.watch(iter(rows[::-1]))) == rows[::-1]
     return made
 
 
@@ -123,7 +123,7 @@ class TestTrend:
         values = [float("nan"), float("inf"), 1.7e308, -1.7e308]
         rows = [{"window_start": AT + HOUR * n, "n": None, "mean": value} for n, value in enumerate(values)]
         far = {"window_start": "+12026-01-01T00:00:00Z", "n": 1, "mean": 1.0}
-        list(made.seen(iter([*rows, far])))
+        list(made.watch(iter([*rows, far])))
         assert made.lines(80)[1].startswith("mean    ▁▁  -1.7e+308")
 
 

@@ -34,7 +34,7 @@ def place(_directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The current directory, empty, with no setting in the environment."""
     from pyspark.sql import SparkSession
 
-    # Emptied, not made anew: it is where the JVM is, and its Python workers begin.
+    # Emptied, not recreated: it is where the JVM is, and its Python workers begin.
     for left in _directory.iterdir():
         shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
     # Commands and pages stop the session that they believe their own; all pages share this one.

@@ -33,31 +33,31 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 def test_cold_and_offline_says_what_to_fetch_and_where_to_put_it_which_then_works(offline: Settings) -> None:
-    wanted = jars.listed(connector.JARS)
+    wanted = jars.read_list(connector.JARS)
     place = Path(str(offline.kernel_dir)) / "jars"
     with pytest.raises(JarsMissing) as error:
-        jars.fetched("Kafka's connector", wanted, offline)
+        jars.fetch("Kafka's connector", wanted, offline)
     for jar in wanted:
         assert jar.module in str(error.value)
     assert str(place) in str(error.value)
     assert list(place.iterdir()) == [], "nothing half-done is left"
 
-    for file in jars.fetched("Kafka's connector", wanted, load()):
+    for file in jars.fetch("Kafka's connector", wanted, load()):
         shutil.copy(file, place)
-    assert [file.parent for file in jars.fetched("Kafka's connector", wanted, offline)] == [place] * 4
+    assert [file.parent for file in jars.fetch("Kafka's connector", wanted, offline)] == [place] * 4
 
 
 def test_a_jar_whose_content_differs_is_not_used(offline: Settings) -> None:
-    wanted = jars.listed(connector.JARS)
+    wanted = jars.read_list(connector.JARS)
     place = Path(str(offline.kernel_dir)) / "jars"
     place.mkdir(parents=True)
-    for file in jars.fetched("Kafka's connector", wanted, load()):
+    for file in jars.fetch("Kafka's connector", wanted, load()):
         shutil.copy(file, place)
     with (place / wanted[0].file).open("ab") as file:
         file.write(b"!")
-    assert jars.cached(wanted, offline) is None
+    assert jars.find_cached(wanted, offline) is None
     with pytest.raises(JarsMissing, match="could not be downloaded") as error:
-        jars.fetched("Kafka's connector", wanted, offline)
+        jars.fetch("Kafka's connector", wanted, offline)
     assert wanted[0].module in str(error.value)
     assert wanted[1].module not in str(error.value), "the others are fine"
 

@@ -1,4 +1,4 @@
-"""A table on a topic that begins with files: the topic goes on where they end, each row counts once."""
+"""A table on a topic that begins with files: the topic continues where they end, each row counts once."""
 
 from __future__ import annotations
 

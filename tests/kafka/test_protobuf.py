@@ -121,7 +121,7 @@ def test_messages_become_rows_or_are_rejected_with_their_bytes(
             confluent + b"\x02\x02" + good,
             good[:-1],
             other,
-            "a text that is no message",
+            "a text that is not a message",
             confluent + b"\0" + other,
             confluent + b"\x02",
             confluent[:3],

@@ -126,7 +126,9 @@ def test_a_batch_that_was_interrupted_counts_once_and_a_key_expires(
             with pytest.raises(RunError):
                 handle.drain()
             hook = handle.hooks["seen"]
-        assert hook.log.newest() == hook.home.committed(), "nothing of the interrupted batch is published"
+        assert hook.log.newest() == hook.home.committed_batch(), (
+            "nothing of the interrupted batch is published"
+        )
     with web(None).start(spark=spark, home=tmp_path) as handle:
         handle.drain()
         assert {row["who"]: row["n"] for row in view(handle, "seen")} == {"a": 1, "b": 2}

@@ -142,7 +142,7 @@ def test_an_app_logs_in_with_oauth_and_shows_no_secret(
     Cluster(secured.address).create("oauth-totals")
     app, home = tmp_path / "shop.py", tmp_path / "home"
     app.write_text(APP.format(address=secured.address_of("LOGIN")))
-    on_class_path = jars.fetched("the connector", jars.listed(connector.JARS), load())
+    on_class_path = jars.fetch("the connector", jars.read_list(connector.JARS), load())
     spark = {
         "spark.driver.extraClassPath": ":".join(map(str, on_class_path)),
         # Kafka's Java client asks for tokens only where a system property allows it.

@@ -166,7 +166,7 @@ def test_a_sink_that_had_a_number_stays_exactly_once_below_a_new_one_and_in_plac
     [file] = home.glob(f"**/sinks/kafka-{topic}.json")
     assert json.loads(file.read_text()) == {**identity, "batch": 2}
 
-    # Under one name, a sink goes on after its position in whatever topic it has.
+    # Under one name, a sink continues after its position in whatever topic it has.
     with totals(feed, cluster.address, topic, name="All").start(spark=spark, home=home) as handle:
         handle.drain()
     [file] = home.glob("**/sinks/all.json")

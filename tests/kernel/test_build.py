@@ -42,7 +42,7 @@ def test_a_cache_that_cannot_be_written_gives_way_to_a_temporary_directory(tmp_p
         build.writable([tmp_path / "file" / "below"])
 
 
-def test_a_jar_of_somebody_elses_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_jar_of_another_user_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / build.jar_name()).write_text("evil")
     monkeypatch.setattr(os, "getuid", lambda: os.stat(tmp_path).st_uid + 1)
     monkeypatch.setattr(build, "build", lambda target: target)

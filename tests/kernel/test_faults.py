@@ -1,4 +1,4 @@
-"""What is no row's fault rejects no row: the query stops, and goes on when the cause is gone."""
+"""A failure that is not a row's fault rejects no row: the query stops, and resumes once the cause is gone."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_store_that_fails_stops_the_query_and_no_row_or_window_is_rejected(tmp
     (tmp_path / "fails").touch()
     stopped = run(tmp_path)
     home = local_app_home(tmp_path / ".keyfold", "shop")
-    assert side_outputs.rejected(TableLog(home.table("totals").log)) == []
+    assert side_outputs.read_rejected(TableLog(home.table("totals").log)) == []
     assert stopped.returncode == 1, stopped.stdout + stopped.stderr
     assert "the store is broken" in stopped.stderr
     assert "not because of a row" in stopped.stderr
@@ -75,7 +75,7 @@ def test_a_store_that_fails_stops_the_query_and_no_row_or_window_is_rejected(tmp
     (tmp_path / "fails").unlink()
     done = run(tmp_path)
     assert done.returncode == 0, done.stderr
-    assert side_outputs.rejected(TableLog(home.table("totals").log)) == []
+    assert side_outputs.read_rejected(TableLog(home.table("totals").log)) == []
     store = home.views.open(read_only=True)
     try:
         assert sorted(row["total"] for row in TableReader(store, "totals").rows()) == [0, 1, 2]

@@ -33,12 +33,12 @@ def strategies(spark: SparkSession, wanted: list[Any]) -> None:
 def test_this_spark_plans_what_the_kernel_relies_on() -> None:
     spark = shared_session()
     assert session.kernel(spark).selfCheck(spark._jsparkSession) is None
-    assert session.checked(spark) is spark
+    assert session.check_session(spark) is spark
 
 
 def test_a_spark_that_plans_otherwise_is_refused_by_name(broken: SparkSession) -> None:
     with pytest.raises(RunError, match="the kernel is not compatible with this version of Spark") as refused:
-        session.checked(broken)
+        session.check_session(broken)
     text = str(refused.value)
     assert f"Spark {broken.version} cannot plan keyfold's operators" in text
     assert "install pyspark>=4.3,<4.4" in text

@@ -80,7 +80,7 @@ def each(
 
 
 def savepoint(*commands: tuple[str, ...]) -> Callable[[Stopped], None]:
-    """A savepoint, after which the app goes on, and what is done with it; `FILE` is one outside the home."""
+    """A savepoint, after which the app continues, and its use; `FILE` is one outside the home."""
 
     def act(app: Stopped) -> None:
         app("savepoint", "create", "then", "--state")

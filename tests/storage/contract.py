@@ -172,10 +172,10 @@ class StorageContract:
     def test_a_file_is_fetched_to_the_local_disk(self, storage: Storage) -> None:
         content = bytes(range(256)) * 1000
         storage.put("d/part-0.parquet", content)
-        with storage.fetched("d/part-0.parquet") as path:
+        with storage.fetch("d/part-0.parquet") as path:
             assert path.name == "part-0.parquet"
             assert path.read_bytes() == content
-        with pytest.raises(FileNotFoundError), storage.fetched("d/none"):
+        with pytest.raises(FileNotFoundError), storage.fetch("d/none"):
             pass
         assert storage.list("d") == ["part-0.parquet"]
 

@@ -97,15 +97,15 @@ def test_a_home_on_hdfs_is_migrated_and_goes_back(spark: Any, hdfs: str, tmp_pat
     where: dict[str, Any] = {"spark": spark, "home": root, "local": tmp_path / "local"}
     with regions(new=False).start(**where) as handle:
         handle.drain()
-    place = AppHome(tmp_path / "local" / "shop", SparkStorage(session.kernel(spark), spark, f"{root}/shop"))
-    plan = compiled_plan(spark, regions(new=True).spec(), place, tmp_path / "feeds")
+    home = AppHome(tmp_path / "local" / "shop", SparkStorage(session.kernel(spark), spark, f"{root}/shop"))
+    plan = compiled_plan(spark, regions(new=True).spec(), home, tmp_path / "feeds")
     wanted = [Migrated(plan.tables[0], plan.changes[0])]
-    entry = migrate(spark, place, wanted, None, lambda _: None)
+    entry = migrate(spark, home, wanted, None, lambda _: None)
     with regions(new=True).start(**where) as handle:
         handle.drain()
         found = [(row["region"], row["n"], row["total"]) for row in handle.table("regions").rows()]
     assert found == [("x", 3, 6), ("y", 3, 9)]
-    restore.restore(place, entry["undo"], (), None, silent)
+    restore.restore(home, entry["undo"], (), None, silent)
     with regions(new=False).start(**where) as handle:
         handle.drain()
         assert sum(row["total"] for row in handle.table("totals").rows()) == 15

@@ -108,7 +108,7 @@ def test_state_is_moved_checked_and_changed_on_remote_storage(
     write(inbox, 2)
     assert run(app, home) == ({"eu": (4, 6), "us": (2, 3)}, [(2, 6)])
 
-    # What is there can be read, compared and proved.
+    # Its contents can be read, compared and proved.
     read = keyfold("state", "read", "shop.sums", "--key", "eu", *at_home)
     assert [row["n_count"] for row in read["rows"]] == [4]
     changed = keyfold("state", "diff", "first", "now", "shop.sums", *at_home, code=1)
@@ -167,7 +167,7 @@ def test_tables_begin_with_history_and_are_rebuilt_on_remote_storage(
             whole = [(row["regions"], row["n"]) for row in handle.table("whole").rows()]
             return rows(handle.table("sums").rows()), whole
 
-    # Files first, then the stream. The process is killed, and another one, with other local files, goes on.
+    # Files first, then the stream. The process is killed, and another one, with other local files, continues.
     with_files = {"inbox": str(inbox), "initial": f"kf.files({str(past)!r})"}
     app = declared(file, **with_files)
     with killing(FaultPoint.MIGRATION_RECORDED), pytest.raises(Killed):
@@ -201,7 +201,7 @@ def test_tables_begin_with_history_and_are_rebuilt_on_remote_storage(
     write(inbox, 3)
     assert run(app) == ({"eu": (6, 20), "us": (3, 10)}, [(2, 9)])
 
-    # The savepoint was made before all that; another app goes on from it, here and in a home on a local disk.
+    # The savepoint is older than that; another app continues from it, here and in a home on a local disk.
     for name, where, of in (("other", home, ""), ("laptop", str(tmp_path / "laptop"), f", home={home!r}")):
         initial = f'kf.savepoint("then", app="shop", table="sums"{of})'
         made = declared(file, name=name, inbox=str(inbox), initial=initial)

@@ -7,7 +7,7 @@ import pytest
 import keyfold as kf
 from keyfold import settings
 from keyfold.errors import BadOption
-from keyfold.masking import masked
+from keyfold.masking import mask
 
 SECRET = (
     "password",
@@ -112,14 +112,14 @@ def test_a_secret_that_spark_cannot_take_is_not_shown() -> None:
 
 
 def test_passwords_of_addresses_are_masked() -> None:
-    assert masked("postgresql://bob:s3cret@host/db") == "postgresql://bob:***@host/db"
+    assert mask("postgresql://bob:s3cret@host/db") == "postgresql://bob:***@host/db"
     assert (
-        masked("jdbc:x://h/db?user=bob&password=s3cret&ssl=true")
+        mask("jdbc:x://h/db?user=bob&password=s3cret&ssl=true")
         == "jdbc:x://h/db?user=bob&password=***&ssl=true"
     )
-    assert masked("s3a://bucket/path@2024") == "s3a://bucket/path@2024"
+    assert mask("s3a://bucket/path@2024") == "s3a://bucket/path@2024"
 
 
 def test_the_whole_password_of_an_address_is_masked_and_so_is_what_a_header_bears() -> None:
-    assert masked("https://bob:pa@ss@host/path") == "https://bob:***@host/path"
-    assert masked("Authorization: Bearer hunter8") == "Authorization: Bearer ***"
+    assert mask("https://bob:pa@ss@host/path") == "https://bob:***@host/path"
+    assert mask("Authorization: Bearer hunter8") == "Authorization: Bearer ***"

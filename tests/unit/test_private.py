@@ -40,7 +40,7 @@ def mode(path: Path) -> int:
 
 
 def open_to_others(place: Path) -> dict[str, str]:
-    """What somebody else could read below a directory, and the directory itself."""
+    """What another user could read below a directory, and the directory itself."""
     found = (place, *place.rglob("*"))
     return {str(path): oct(mode(path)) for path in found if mode(path) & 0o077}
 
@@ -48,11 +48,11 @@ def open_to_others(place: Path) -> dict[str, str]:
 def test_all_that_python_writes_into_a_home_is_private(tmp_path: Path) -> None:
     home = tmp_path / "deep" / "home"
     log_settings(load(home=home))
-    place = homes.local_app_home(home, "shop")
-    lease = Lease(place).take()
-    table = place.table("t")
-    place.write_plan(StoredApp())
-    place.write_status({"tables": {}})
+    app_home = homes.local_app_home(home, "shop")
+    lease = Lease(app_home).take()
+    table = app_home.table("t")
+    app_home.write_plan(StoredApp())
+    app_home.write_status({"tables": {}})
     log = TableLog(table.log)
     written = '{"parts": [], "counts": {"rejected": 0}, "reasons": []}'
     kernel = SimpleNamespace(logWriter=lambda: None, writeLog=lambda *_: written)
@@ -60,13 +60,13 @@ def test_all_that_python_writes_into_a_home_is_private(tmp_path: Path) -> None:
     writer = LogWriter(kernel, log, "shop.t", lease)
     frame: Any = SimpleNamespace(_jdf=None)
     writer.publish(frame, 0, changes=True, watermark=None, offsets=[], skipped=skipped)
-    assert [row.raw for row in side_outputs.rejected(log)] == ["/a.json"]
+    assert [row.raw for row in side_outputs.read_rejected(log)] == ["/a.json"]
     retention.prune(log, 0)
-    json_rows.put(place.path / "streams" / "rows", "one", "{}\n")
-    store = place.views.open(read_only=False)
+    json_rows.put(app_home.path / "streams" / "rows", "one", "{}\n")
+    store = app_home.views.open(read_only=False)
     store.create(SCHEMA)
     with store.batch("t", 0, datetime.now(UTC)):
-        assert {path.name for path in place.path.glob("views.db*")} >= {"views.db", "views.db-wal"}
+        assert {path.name for path in app_home.path.glob("views.db*")} >= {"views.db", "views.db-wal"}
         assert open_to_others(tmp_path / "deep") == {}
     store.close()
     lease.release()

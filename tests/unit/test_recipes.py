@@ -212,7 +212,7 @@ def knows_sqlite(file: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Toy:
-    """A kind that somebody adds by following a recipe."""
+    """A kind that a contributor adds by following a recipe."""
 
     recipe: str
     knows: Callable[[Path], list[str]]

@@ -11,9 +11,9 @@ from tests.cli.conftest import AT, KINDS, PAIRS, ROWS, TOTALS, make_app
 
 
 def test_rows_of_every_type_come_back_as_they_were(tmp_path: Path) -> None:
-    place = AppHome(tmp_path / "shop")
-    make_app(place, ROWS)
-    source = place.views.open(read_only=True)
+    home = AppHome(tmp_path / "shop")
+    make_app(home, ROWS)
+    source = home.views.open(read_only=True)
     target = views_in(tmp_path / "copy.db").open(read_only=False)
     for schema in (TOTALS, PAIRS, KINDS):
         target.rebuild(schema.table, schema, as_changes(source.scan(schema.table), schema), 1, AT)

@@ -184,9 +184,9 @@ def test_one_row_needs_the_bounds_of_its_window(hourly: TableReader) -> None:
 
 def test_a_key_and_a_range_are_found_by_the_primary_key(store: ViewStore) -> None:
     assert isinstance(store, SqliteStore)
-    chosen = keys.narrowed(HOURLY, "n > 5", ("eu", 1), AT, AT + HOUR)
+    chosen = keys.narrow(HOURLY, "n > 5", ("eu", 1), AT, AT + HOUR)
     with store._readers.use() as connection:
-        selection = sql.select_rows(catalog.known(connection, "hourly"), chosen, None, None, None)
+        selection = sql.select_rows(catalog.read_schema(connection, "hourly"), chosen, None, None, None)
         plan = connection.execute(f"EXPLAIN QUERY PLAN {selection.sql}", selection.params).fetchall()
     # No sort either: rows lie in the order of their key.
     assert [step[-1] for step in plan] == [

@@ -22,11 +22,11 @@ class KeyCommand(TyperCommand):
             if _NEGATIVE.fullmatch(word) and not value_of_option:
                 args[index] = _MARK + word
         left = super().parse_args(ctx, args)
-        ctx.params = {name: _unmarked(value) for name, value in ctx.params.items()}
+        ctx.params = {name: _unmark(value) for name, value in ctx.params.items()}
         return left
 
 
-def _unmarked(value: Any) -> Any:
+def _unmark(value: Any) -> Any:
     if isinstance(value, str):
         return value.removeprefix(_MARK)
-    return [_unmarked(each) for each in value] if isinstance(value, list | tuple) else value
+    return [_unmark(each) for each in value] if isinstance(value, list | tuple) else value

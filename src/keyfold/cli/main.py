@@ -131,7 +131,7 @@ def text_of(error: BaseException) -> str:
     if isinstance(error, KeyfoldError | Interrupted):
         return str(error)
     if usage := _usage(error):
-        return "\n".join([usage, *_given(error), f"  try: {_help_command(error)}"])
+        return "\n".join([usage, *_given_value(error), f"  try: {_help_command(error)}"])
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         where = f" for {error.filename}" if error.filename else ""
         return f"no space left on the disk{where}\n  try: free some space and start again; no data is lost"
@@ -159,7 +159,7 @@ def _usage(error: BaseException) -> str | None:
     return str(words()).strip().replace("Input should be", "must be").split(", unable to parse")[0]
 
 
-def _given(error: BaseException) -> list[str]:
+def _given_value(error: BaseException) -> list[str]:
     """The value that pydantic refused."""
     found = getattr(error.__cause__, "errors", None)
     return [f"  given: {found()[0]['input']}"] if callable(found) else []

@@ -53,7 +53,7 @@ def fold(
 def _fields(given: object, what: str, site: Site | None) -> Named:
     advice = f'{what}={{"n": "..."}}'
     mapping = arguments.mapping(given, f"{what} of a fold must be a dict of expressions", advice, site)
-    return arguments.named(mapping, f"a {what} field", site)
+    return arguments.check_named(mapping, f"a {what} field", site)
 
 
 def _same_fields(zeros: Named, given: object, what: str, site: Site | None) -> Named:

@@ -33,7 +33,7 @@ def savepoint(
     table: str | None = None,
     home: str | os.PathLike[str] | None = None,
 ) -> InitialState:
-    """The state of a table in a savepoint, for `table(..., initial=...)`; the table goes on from there.
+    """The state of a table in a savepoint, for `table(..., initial=...)`; the table continues from there.
 
     >>> state = kf.savepoint("before-the-move", app="shop", table="totals")
 

@@ -75,7 +75,7 @@ class KeyedStream:
         Windows are aligned to 1970-01-01 in UTC, or to midnight in a `zone` such as "Europe/Berlin", where
         the size must be whole days; `offset` shifts them, "-1 hour" backwards.
         """
-        return self._windowed(window.tumbling, size, offset, zone)
+        return self._with_window(window.tumbling, size, offset, zone)
 
     def sliding(
         self,
@@ -89,25 +89,25 @@ class KeyedStream:
 
         `offset` and `zone` are as in `tumbling`; `every` is at most the size, which need not be a multiple.
         """
-        return self._windowed(window.sliding, size, every, offset, zone)
+        return self._with_window(window.sliding, size, every, offset, zone)
 
     def session(self, gap: Expr | timedelta) -> KeyedStream:
         """Session windows: rows of a key that are at most `gap` apart are in one window.
 
         A session ends `gap` after its last row. The gap is a duration, or an expression with a gap per row.
         """
-        return self._windowed(window.session, gap)
+        return self._with_window(window.session, gap)
 
     def rolling(self, duration: str | timedelta, *, every: str | timedelta | None = None) -> KeyedStream:
         """A rolling window: the rows of the trailing `duration` up to the latest row, one result per key.
 
         It is exact and keeps the rows; with `every` it keeps panes of that width instead.
         """
-        return self._windowed(window.rolling, duration, every)
+        return self._with_window(window.rolling, duration, every)
 
     def last(self, n: int) -> KeyedStream:
         """A last-N window: the last n rows of each key by event time, or by arrival without event time."""
-        return self._windowed(window.last, n)
+        return self._with_window(window.last, n)
 
     def top(self, n: int, *, by: str | None = None) -> KeyedStream:
         """The top n rows of each key, ordered as after ORDER BY in SQL: a row per key and rank.
@@ -119,14 +119,14 @@ class KeyedStream:
         Rows have all columns of the stream, unless the table names expressions; `rank` counts from 1. Ties
         are ordered by event time, then by arrival.
         """
-        return self._ranked(top_n.top, n, by)
+        return self._with_top(top_n.top, n, by)
 
     def latest(self) -> KeyedStream:
         """The latest row of each key, by event time and then by arrival; the table has a row per key.
 
         Rows have all columns of the stream, unless the table names expressions.
         """
-        return self._ranked(top_n.latest)
+        return self._with_top(top_n.latest)
 
     def table(
         self,
@@ -306,7 +306,7 @@ class KeyedStream:
         rank = "" if self.ranked is None else f", {top_words(self.ranked)}"
         return f"<stream {name_of(self.node)} of {self.app.name} by {keys}{window}{rank}>"
 
-    def _windowed(self, declare: Callable[..., WindowSpec], *given: object) -> KeyedStream:
+    def _with_window(self, declare: Callable[..., WindowSpec], *given: object) -> KeyedStream:
         site = call_site()
         where = self._location(site)
         made = declare(*given, where=where)
@@ -315,7 +315,7 @@ class KeyedStream:
         window.require_time(made, self.node, where)
         return replace(self, window=replace(made, site=site))
 
-    def _ranked(self, declare: Callable[..., TopSpec], *given: object) -> KeyedStream:
+    def _with_top(self, declare: Callable[..., TopSpec], *given: object) -> KeyedStream:
         site = call_site()
         where = self._location(site)
         top_n.refuse_after_window_or_top(self.window, self.ranked, declare.__name__, where)

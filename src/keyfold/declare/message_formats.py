@@ -6,7 +6,7 @@ import json
 from urllib.parse import urlsplit
 
 from keyfold.errors import BadOption
-from keyfold.masking import masked
+from keyfold.masking import mask
 from keyfold.plan.call_site import call_site
 from keyfold.plan.message_formats import Avro, Protobuf
 from keyfold.plan.validate import arguments
@@ -62,5 +62,5 @@ def _registry(registry: object, where: object) -> str:
         if url.scheme in ("http", "https") and url.hostname:
             return registry.rstrip("/")
     hint = 'registry="http://localhost:8081"'
-    given = masked(repr(registry))
+    given = mask(repr(registry))
     raise BadOption("registry must be the URL of a Schema Registry", where=where, given=given, hint=hint)

@@ -36,19 +36,19 @@ class Pattern:
 
     def __rshift__(self, other: Pattern) -> Pattern:
         """Followed by the next row that matches; rows between are skipped."""
-        return self._followed("relaxed", other)
+        return self._follow("relaxed", other)
 
     def then(self, other: Pattern) -> Pattern:
         """Followed directly by the next row of the key, which must match."""
-        return self._followed("strict", other)
+        return self._follow("strict", other)
 
     def any(self, other: Pattern) -> Pattern:
         """Followed by any later row that matches: a match for each of them."""
-        return self._followed("any", other)
+        return self._follow("any", other)
 
     def __or__(self, other: Pattern) -> Pattern:
         """Either sequence."""
-        mine, theirs = (_options(p) for p in (self, _checked(other, "|", call_site())))
+        mine, theirs = (_options(p) for p in (self, _check_pattern(other, "|", call_site())))
         return Pattern(Either((*mine, *theirs)))
 
     def times(
@@ -61,7 +61,7 @@ class Pattern:
         until: Expr | None = None,
     ) -> Pattern:
         """Repeats the whole sequence; the options are those of `step`."""
-        return _repeated(self.sequence, times, greedy, strict, combinations, until, call_site())
+        return _repeat(self.sequence, times, greedy, strict, combinations, until, call_site())
 
     def __repr__(self) -> str:
         from keyfold.plan.describe.phrases import sequence_words
@@ -75,9 +75,9 @@ class Pattern:
     def __gt__(self, other: object) -> Pattern:
         raise BadOption("patterns have no order", where=call_site(), hint="a >> b")
 
-    def _followed(self, contiguity: Contiguity, other: Pattern) -> Pattern:
+    def _follow(self, contiguity: Contiguity, other: Pattern) -> Pattern:
         site = call_site()
-        after = _checked(other, CONTIGUITY_SYNTAX[contiguity], site).sequence
+        after = _check_pattern(other, CONTIGUITY_SYNTAX[contiguity], site).sequence
         if isinstance(self.sequence, No) or (isinstance(after, No) and contiguity == "any"):
             problem = f"kf.no must not {'begin a pattern' if isinstance(self.sequence, No) else 'follow any'}"
             raise BadOption(problem, where=site, hint="a >> kf.no(...) >> b")
@@ -111,7 +111,7 @@ def step(
     what = f"the condition of step {name!r}"
     tested = None if condition is None else arguments.expression(condition, what, site)
     atom = Atom(arguments.identifier(name, "a step", site), tested, site)
-    return _repeated(atom, times, greedy, strict, combinations, until, site)
+    return _repeat(atom, times, greedy, strict, combinations, until, site)
 
 
 def no(name: str, condition: Expr) -> Pattern:
@@ -125,7 +125,7 @@ def no(name: str, condition: Expr) -> Pattern:
     return Pattern(No(arguments.identifier(name, "a step", site), tested, site))
 
 
-def _repeated(
+def _repeat(
     body: Sequence,
     times: object,
     greedy: object,
@@ -181,7 +181,7 @@ def _count(n: object) -> bool:
     return n is None or (isinstance(n, int) and not isinstance(n, bool) and n >= 0)
 
 
-def _checked(other: object, what: str, site: Site | None) -> Pattern:
+def _check_pattern(other: object, what: str, site: Site | None) -> Pattern:
     return arguments.instance(
         other, Pattern, f"{what} takes a step or a pattern", "kf.step(name, condition)", site
     )

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any, Final, NoReturn, cast
 
 from keyfold.errors import BadOption
-from keyfold.masking import shown
+from keyfold.masking import mask_value
 from keyfold.plan import durations, file_options, formats
 from keyfold.plan.call_site import call_site, location
 from keyfold.plan.ddl import columns
@@ -88,7 +88,9 @@ def lookup(
     ddl = _lookup_schema(name, schema, where)
     checked = cast(Duplicates, arguments.one_of(duplicates, ("error", "first", "last"), "duplicates", where))
     every = None if refresh is None else durations.millis(refresh, "refresh", where=where)
-    return Lookup(name, _bounded(source, where), ddl, every, checked, arguments.help_text(help, where), site)
+    return Lookup(
+        name, _check_bounded(source, where), ddl, every, checked, arguments.help_text(help, where), site
+    )
 
 
 class FrozenRow(dict[str, Any]):
@@ -116,11 +118,11 @@ def _lookup_schema(name: str, schema: object, where: object) -> str:
     return str(schema).strip()
 
 
-def _bounded(source: object, where: object) -> Connector:
+def _check_bounded(source: object, where: object) -> Connector:
     """The source, if it is bounded."""
     advice = 'kf.files("prices.csv", format="csv"), kf.rows([...]) or kf.spark("delta", "path")'
     checked = arguments.instance(source, Connector, "lookup takes a source", advice, where)
-    if checked.kind == "kafka" or formats.named(checked.format).only_streamed:
+    if checked.kind == "kafka" or formats.find_format(checked.format).only_streamed:
         problem = "a lookup needs a bounded source, since it is read as a whole"
         given = "kf.kafka(...)" if checked.kind == "kafka" else checked.format
         raise BadOption(problem, where=where, given=given, hint=advice)
@@ -149,7 +151,7 @@ def _option(name: str, value: object) -> str:
     raise BadOption(
         f"option {name!r} has a value that Spark does not accept",
         where=call_site(),
-        given=shown(name, repr(value)),
+        given=mask_value(name, repr(value)),
         hint=hint,
     )
 
@@ -164,10 +166,10 @@ def _frozen_dict(value: Mapping[Any, Any], home: str) -> FrozenRow:
     for name in value:
         if not isinstance(name, str):
             raise BadOption(f"a name in {home} is not a string", where=call_site(), given=repr(name))
-    return FrozenRow({name: _frozen(item, f"{name!r} of {home}") for name, item in value.items()})
+    return FrozenRow({name: _freeze(item, f"{name!r} of {home}") for name, item in value.items()})
 
 
-def _frozen(value: Any, home: str) -> Any:
+def _freeze(value: Any, home: str) -> Any:
     """The value as JSON, in the form that Spark's JSON reader accepts."""
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -182,7 +184,7 @@ def _frozen(value: Any, home: str) -> Any:
     if isinstance(value, Mapping):
         return _frozen_dict(value, home)
     if isinstance(value, list | tuple):
-        return tuple(_frozen(item, f"{home}[{index}]") for index, item in enumerate(value))
+        return tuple(_freeze(item, f"{home}[{index}]") for index, item in enumerate(value))
     raise BadOption(f"{home} has a type that rows do not support", where=call_site(), given=repr(value))
 
 

@@ -50,7 +50,9 @@ class Stream:
                 "select needs at least one column", where=where, hint='select("*", new="expression")'
             )
         plain = [(None, arguments.expression(item, "an item of select", where)) for item in items]
-        return Stream(self.app, Select(self.node, (*plain, *arguments.named(new, "a column", where)), site))
+        return Stream(
+            self.app, Select(self.node, (*plain, *arguments.check_named(new, "a column", where)), site)
+        )
 
     def transform(self, fn: Callable[..., Any]) -> Stream:
         """The result of a function on the stream's DataFrame; it is called when the app starts."""
@@ -152,7 +154,7 @@ class Stream:
                 hint="for a single row over all rows: by(all=\"'all'\")",
             )
         plain = [(key_column(column, where), column) for column in columns]
-        keys: Named = (*plain, *arguments.named(named, "a key", where))
+        keys: Named = (*plain, *arguments.check_named(named, "a key", where))
         arguments.unique((name for name, _ in keys), "key", where)
         return KeyedStream(self.app, self.node, keys)
 

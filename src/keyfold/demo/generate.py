@@ -18,11 +18,11 @@ TICK_SECONDS: Final = 0.5
 
 
 class Generator:
-    """Writes a file of orders and one of clicks per tick; the same seed generates the same visits."""
+    """Writes a file of orders and one of clicks per tick, the same visits in every run."""
 
-    def __init__(self, data: Path, seed: int = 7) -> None:
+    def __init__(self, data: Path) -> None:
         self._data = data
-        self._chance = random.Random(seed)
+        self._chance = random.Random(7)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="keyfold-demo", daemon=True)
         self.error: Exception | None = None

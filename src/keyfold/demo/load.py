@@ -60,7 +60,7 @@ def messages(load: Load, now: Callable[[], datetime] = lambda: datetime.now(UTC)
             "amount": round(chance.lognormvariate(3, 1), 2),
             "at": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         }
-        value = _malformed(row, number) if kind == "bad" else json.dumps(row).encode()
+        value = _malform(row, number) if kind == "bad" else json.dumps(row).encode()
         yield Message(customer.encode(), value, kind)
 
 
@@ -68,7 +68,7 @@ def _kind(drawn: float, load: Load) -> Kind:
     return "bad" if drawn < load.bad else "late" if drawn < load.bad + load.late else "good"
 
 
-def _malformed(row: dict[str, Any], number: int) -> bytes:
+def _malform(row: dict[str, Any], number: int) -> bytes:
     """Cut off, of a wrong type, and no text at all, in turn."""
     whole = json.dumps(row).encode()
     return (whole[: len(whole) // 2], json.dumps({**row, "amount": "a lot"}).encode(), b"\xff\xfe\x00")[
@@ -76,7 +76,7 @@ def _malformed(row: dict[str, Any], number: int) -> bytes:
     ]
 
 
-def paced(found: Iterator[Message], rate: float, over: Callable[[], bool]) -> Iterator[Message]:
+def pace(found: Iterator[Message], rate: float, over: Callable[[], bool]) -> Iterator[Message]:
     """The messages at a rate per second, or as fast as they are taken if it is 0, until `over`."""
     begun, sent = time.monotonic(), 0
     while not over():

@@ -48,10 +48,10 @@ def differences(data: Path, rows: Rows) -> list[str]:
         newest[row["visit"]] = max(newest[row["visit"]], row["at"])
     expired = _may_be_expired(newest)
     return [
-        *_compared("regions", rows, {k: (t.orders, t.revenue, len(t.customers)) for k, t in regions.items()}),
-        *_compared("customers", rows, {k: (t.orders, t.revenue, t.best) for k, t in customers.items()}),
-        *_compared("products", rows, {k: (t.orders, t.revenue / t.orders) for k, t in products.items()}),
-        *_compared("visits", rows, {k: (pages,) for k, pages in visits.items()}, expired),
+        *_compare("regions", rows, {k: (t.orders, t.revenue, len(t.customers)) for k, t in regions.items()}),
+        *_compare("customers", rows, {k: (t.orders, t.revenue, t.best) for k, t in customers.items()}),
+        *_compare("products", rows, {k: (t.orders, t.revenue / t.orders) for k, t in products.items()}),
+        *_compare("visits", rows, {k: (pages,) for k, pages in visits.items()}, expired),
     ]
 
 
@@ -68,7 +68,7 @@ def _valid(row: dict[str, Any]) -> bool:
     return isinstance(row["amount"], float) and row["amount"] > 0
 
 
-def _compared(
+def _compare(
     table: str, rows: Rows, expected: dict[str, tuple[float, ...]], expired: Set[str] = frozenset()
 ) -> list[str]:
     found = {next(iter(row.values())): tuple(row.values())[1:] for row in rows(table)}

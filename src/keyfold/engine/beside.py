@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keyfold.engine.migration.migrated_view import written_view
+from keyfold.engine.migration.migrated_view import write_view
 from keyfold.engine.migration.prepared_table import PreparedTable, PreparedView
 from keyfold.engine.operations.kinds import MIGRATE
 from keyfold.engine.startup.home import HeldHome, hold_home
@@ -72,7 +72,7 @@ def _read_by_others(spec: AppSpec, tables: Sequence[TableSpec]) -> frozenset[str
     return frozenset(names & (read | spec.read_outside))
 
 
-def prepared(home: AppHome, beside: AppHome, table: str, entry: StoredTable) -> PreparedTable:
+def prepare(home: AppHome, beside: AppHome, table: str, entry: StoredTable) -> PreparedTable:
     """What the switch needs for a table that has run; its view becomes a file of rows.
 
     `entry`: the table's entry in app.json.
@@ -94,4 +94,4 @@ def view_of(home: AppHome, store: ViewStore, of: str, table: str) -> PreparedVie
     schema, position = store.schema(of), store.position(of)
     assert position is not None
     storage, rows = home.storage.below(f"{MIGRATE.name}/{table}"), as_changes(store.scan(of), schema)
-    return written_view(storage, schema, rows, position.at, position.watermark)
+    return write_view(storage, schema, rows, position.at, position.watermark)

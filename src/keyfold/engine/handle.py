@@ -53,7 +53,7 @@ class Handle:
         self.stop()
 
     def __repr__(self) -> str:
-        failed = [] if self._failures.stopped else self._running.failed()
+        failed = [] if self._failures.stopped else self._running.failed_names()
         state = "stopped" if self._failures.stopped else "failed" if failed else "running"
         tables = ", ".join(f"{t.name} (failed)" if t.name in failed else t.name for t in self.spec.tables)
         return f"<app {self.spec.name}, {state}: {tables}; {self.home.shown}>"

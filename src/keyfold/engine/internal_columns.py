@@ -81,7 +81,7 @@ CHANGE_COLUMNS: Final = (OP, PREVIOUS, SIDE_OUTPUT)
 """The columns of a table's changes that are not in its view."""
 
 
-def computed(number: int) -> str:
+def computed_column(number: int) -> str:
     """The name of a value that a join's condition computes from one side."""
     return f"{_COMPUTED}{number}"
 
@@ -91,6 +91,6 @@ def visible(names: Iterable[str]) -> list[str]:
     return [name for name in names if not name.startswith(PREFIX)]
 
 
-def reserved(names: Iterable[str]) -> list[str]:
+def reserved_names(names: Iterable[str]) -> list[str]:
     """Names that a user may not give to a column, whatever their case."""
     return [name for name in names if name.lower().startswith(PREFIX)]

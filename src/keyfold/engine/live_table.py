@@ -39,7 +39,7 @@ class LiveTable(TableReader):
     def _reach(self, at_least: int | None, wait: Wait) -> None:
         with ExitStack() as asked:
             for follower in self._followers:
-                asked.enter_context(follower.awaited(at_least if isinstance(at_least, int) else -1))
+                asked.enter_context(follower.announce_wait(at_least if isinstance(at_least, int) else -1))
             super()._reach(at_least, wait)
 
     def df(self, **options: Any) -> DataFrame:

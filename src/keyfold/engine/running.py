@@ -14,7 +14,7 @@ from keyfold.engine.log.shared_streams import SharedStreams
 from keyfold.engine.polling import wait_until
 from keyfold.engine.savepoint import live
 from keyfold.engine.status.failures import Failures
-from keyfold.engine.status.query_metrics import reported
+from keyfold.engine.status.query_metrics import reported_batch
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.errors import HomeLocked, JavaEnded, QueryFailed
@@ -62,9 +62,9 @@ class RunningApp:
                 self.failures.raise_first()
                 raise
 
-    def failed(self) -> list[str]:
+    def failed_names(self) -> list[str]:
         """The names of the streams and tables whose query has failed."""
-        return [name for name, query in self.queries.items() if _failed(query)]
+        return [name for name, query in self.queries.items() if _has_failed(query)]
 
     def savepoint(self, name: str, tables: Sequence[str] = (), why: str | None = None) -> dict[str, Any]:
         """Makes a savepoint between batches; returns its name, batches and size."""
@@ -94,7 +94,7 @@ class RunningApp:
         self.failures.stopped = True
 
 
-def _failed(query: StreamingQuery) -> bool:
+def _has_failed(query: StreamingQuery) -> bool:
     try:
         return not query.isActive and query.exception() is not None
     except Exception:  # its JVM has ended
@@ -104,11 +104,13 @@ def _failed(query: StreamingQuery) -> bool:
 def _stop(query: StreamingQuery, hook: BatchHook, seconds: float) -> None:
     # A failed batch in real-time mode has not notified its hook.
     wait_until(lambda: hook.idle.is_set() or not query.isActive, seconds)
-    wait_until(lambda: not query.isActive or hook.last is None or hook.last == hook.home.committed(), seconds)
+    wait_until(
+        lambda: not query.isActive or hook.last is None or hook.last == hook.home.committed_batch(), seconds
+    )
     last = hook.last
     if query.isActive and last is not None:
         # Spark reports a batch a moment after its commit, and not at all once the query is stopped.
-        wait_until(lambda: not query.isActive or reported(query) >= last, min(seconds, 5.0))
+        wait_until(lambda: not query.isActive or reported_batch(query) >= last, min(seconds, 5.0))
     query.stop()
     with suppress(HomeLocked):
         hook.settle()

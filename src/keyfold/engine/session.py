@@ -60,7 +60,7 @@ def own_session(
             spark = SparkSession.builder.config(map={**wanted}).getOrCreate()
     if "spark.sql.shuffle.partitions" not in wanted:
         spark.conf.set("spark.sql.shuffle.partitions", str(cluster.partitions(spark)))
-    checked(spark)
+    check_session(spark)
     kernel(spark).forgetSettingOrigins(spark._jsparkSession)
     return spark
 
@@ -127,7 +127,7 @@ def _jvm_up(
     if _jvm_there():
         jar = kernel_jar(settings.kernel_dir, lambda: tell("kernel"))
         _load(jar)
-        return wanted_of(settings, jar, extra, _submitted())
+        return wanted_of(settings, jar, extra, _submitted_settings())
     launch = _ahead.pop() if _ahead else _launch(settings, extra, tell, home, short)
     from pyspark import SparkContext
 
@@ -149,7 +149,7 @@ def _load(jar: Path) -> None:
         loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
 
 
-def _submitted() -> dict[str, str] | None:
+def _submitted_settings() -> dict[str, str] | None:
     """The settings that spark-submit was given; None if PySpark started the JVM itself."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return None
@@ -208,7 +208,7 @@ def users_session(spark: Any, settings: Settings) -> SparkSession:
     added = [] if kernel_loaded(copy) else [str(kernel_jar(settings.kernel_dir))]
     for jar in (*added, *jars_of(settings.spark)):
         copy._jsparkSession.sessionState().resourceLoader().addJar(jar)
-    return checked(copy)
+    return check_session(copy)
 
 
 def refuse_connect(spark: Any) -> None:
@@ -229,7 +229,7 @@ def kernel(spark: Any) -> api.Kernel:
     return entry
 
 
-def checked(spark: SparkSession) -> SparkSession:
+def check_session(spark: SparkSession) -> SparkSession:
     """The session, unless its Spark plans the kernel's operators in a way the kernel does not support."""
     difference = kernel(spark).selfCheck(spark._jsparkSession)
     if difference is not None:

@@ -68,7 +68,7 @@ def _causes(java: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def explained(spark: SparkSession, what: str, where: str, given: str) -> Iterator[None]:
+def explain_errors(spark: SparkSession, what: str, where: str, given: str) -> Iterator[None]:
     """Turns an error of Spark or the kernel about one expression into a `BadExpression` that names it."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException

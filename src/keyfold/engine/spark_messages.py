@@ -60,7 +60,7 @@ def plain(text: str) -> str:
     return re.sub(r"^(\S+Exception: )?\[[A-Z_.0-9]+\]\s*|\s*SQLSTATE: \w+.*$", "", first)
 
 
-def innermost(causes: Sequence[str]) -> str:
+def innermost_message(causes: Sequence[str]) -> str:
     """The message of the innermost cause that has an error class, or of the innermost cause."""
     classified = [text for text in causes if _CLASSIFIED.match(text) and not text.startswith(_WRAPPERS)]
     return (classified or causes)[-1]

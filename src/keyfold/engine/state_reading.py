@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import session
-from keyfold.engine.operations.checkpoint_copy import copied_checkpoint
+from keyfold.engine.operations.checkpoint_copy import copy_checkpoint
 from keyfold.engine.savepoint.savepoints import FILES, Savepoints
 from keyfold.engine.state.state_of import StateOf
 from keyfold.engine.storage.layout import AppHome
@@ -30,10 +30,10 @@ def state_of(home: AppHome, table: str, batch: int | None = None, savepoint: str
     if savepoint is not None:
         return _of_savepoint(home, table, savepoint)
     checkpoint = home.table(table).spark
-    committed = checkpoint.committed()
+    committed = checkpoint.committed_batch()
     if committed is None:
         raise QueryError(f"{name} has no state yet", reason="not_ready", given=name)
-    known = retained(checkpoint)
+    known = retained_batches(checkpoint)
     if batch is not None and batch not in known:
         raise QueryError(
             f"the state of batch {batch} of {name} is not there",
@@ -44,7 +44,7 @@ def state_of(home: AppHome, table: str, batch: int | None = None, savepoint: str
     return StateOf(name, checkpoint, committed if batch is None else batch)
 
 
-def retained(checkpoint: SparkCheckpoint) -> list[int]:
+def retained_batches(checkpoint: SparkCheckpoint) -> list[int]:
     """The committed batches whose state Spark still has, oldest first."""
     return sorted(int(name) for name in checkpoint.storage.list("commits") if name.isdecimal())
 
@@ -72,7 +72,7 @@ def _readable(home: AppHome, table: str, savepoint: str) -> SparkCheckpoint:
     # An earlier command may have been killed while it gave them.
     there = {file.name for file in home.storage.files(target)}
     files = [file.name for file in home.storage.files(source) if file.name not in there]
-    return copied_checkpoint(home.storage, source, target, files)
+    return copy_checkpoint(home.storage, source, target, files)
 
 
 def read_state(
@@ -97,11 +97,11 @@ def read_state(
 
     settings = load(home=home)
     spark = spark or session.own_session(settings)
-    app_home, name = _opened(spark, settings, table)
+    app_home, name = _open_table(spark, settings, table)
     return state_of(app_home, name, batch, savepoint).rows(spark, part, [str(value) for value in key]).frame
 
 
-def _opened(spark: SparkSession, settings: Settings, name: str) -> tuple[AppHome, str]:
+def _open_table(spark: SparkSession, settings: Settings, name: str) -> tuple[AppHome, str]:
     home = str(settings.home)
     if "://" in home and not home.startswith("file:"):
         reader = HomeReader(settings.local_directory, SparkStorage(session.kernel(spark), spark, home))

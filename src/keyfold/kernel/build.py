@@ -43,7 +43,7 @@ def find_jar(cache: Path | None = None) -> Path | None:
     """The kernel's jar where it was shipped or built before."""
     shipped, name = SOURCES / "jar", jar_name()
     for place in (shipped, *cache_places(cache)):
-        # A jar is code: one in a directory of somebody else's is not ours to load.
+        # A jar is code: one in another user's directory is not loaded.
         if (place / name).is_file() and (place == shipped or place.stat().st_uid == os.getuid()):
             return place / name
     return None
@@ -187,10 +187,10 @@ def java() -> str:
 
 def java_version(found: str) -> str:
     """The version of a `java`; what it prints instead if that is something else."""
-    return _released(found) or _printed_version(found)
+    return _released_version(found) or _printed_version(found)
 
 
-def _released(found: str) -> str | None:
+def _released_version(found: str) -> str | None:
     """The version that a JDK's `release` file has: asking `java` itself takes a tenth of a start."""
     try:
         text = (Path(found).resolve().parents[1] / "release").read_text()

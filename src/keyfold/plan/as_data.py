@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from datetime import date
 from typing import Any
 
-from keyfold.masking import masked, shown
+from keyfold.masking import mask, mask_value
 from keyfold.plan.nodes import Connector
 
 
@@ -40,9 +40,9 @@ def as_data(value: Any) -> Any:
 def _connector(connector: Connector) -> list[Any]:
     path = connector.path
     # Only URLs have passwords.
-    known = masked(path) if path is not None and "://" in path else path
-    options = [[name, shown(name, value)] for name, value in connector.options]
+    known = mask(path) if path is not None and "://" in path else path
+    options = [[name, mask_value(name, value)] for name, value in connector.options]
     kafka = connector.kafka
     if kafka is not None and kafka.registry is not None:
-        kafka = replace(kafka, registry=masked(kafka.registry))
+        kafka = replace(kafka, registry=mask(kafka.registry))
     return [connector.kind, connector.format, known, options, as_data(connector.rows), as_data(kafka)]

@@ -60,11 +60,11 @@ KEYS: Final = ("json", "avro", *WHOLE)
 """The formats of the keys of `kf.kafka`."""
 
 
-def named(name: str) -> Format:
+def find_format(name: str) -> Format:
     """The format of a name, in any case; of one that is not in the table, no more than the name."""
     return _BY_NAME.get(name.lower()) or Format(name)
 
 
 def is_parsed(kind: str, format: str) -> bool:
     """Whether reading the rows of a source is much work, which tables can share: text, and messages."""
-    return kind == "kafka" or (kind == "files" and named(format).text)
+    return kind == "kafka" or (kind == "files" and find_format(format).text)

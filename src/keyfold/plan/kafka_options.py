@@ -77,7 +77,7 @@ def check(format: str, given: Mapping[Any, object], where: object = None) -> Non
 def _check_client(given: Mapping[Any, object], where: object) -> None:
     """Refuses names that no client of Kafka knows."""
     own = {name[len(PREFIX) :]: value for name, value in given.items() if name.lower().startswith(PREFIX)}
-    name = kafka_names.unknown(own)
+    name = kafka_names.unknown_setting(own)
     if name is not None:
         raise BadOption(
             f"Kafka's client has no setting {name}",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from keyfold.masking import masked, shown
+from keyfold.masking import mask, mask_value
 from keyfold.plan.kafka_topics import KafkaTopics
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ class Connector:
 
     def __repr__(self) -> str:
         """Without secrets: a repr ends up in logs and notebooks."""
-        path = None if self.path is None else masked(self.path)
-        options = tuple((name, shown(name, value)) for name, value in self.options)
+        path = None if self.path is None else mask(self.path)
+        options = tuple((name, mask_value(name, value)) for name, value in self.options)
         fields = f"kind={self.kind!r}, format={self.format!r}, path={path!r}, options={options!r}"
-        kafka = "" if self.kafka is None else f", kafka={masked(repr(self.kafka))}"
+        kafka = "" if self.kafka is None else f", kafka={mask(repr(self.kafka))}"
         return f"Connector({fields}, rows={self.rows!r}{kafka})"
 
 

@@ -14,11 +14,11 @@ def is_shared(spec: AppSpec, stream: Source) -> bool:
     stream whose event time a table compares with that of another stream is read directly: each log advances
     at its own pace, and sources are read batch by batch in step.
     """
-    asked = declared(stream)
+    asked = declared_sharing(stream)
     return _gains(spec, stream) if asked is None else asked
 
 
-def declared(stream: Source) -> bool | None:
+def declared_sharing(stream: Source) -> bool | None:
     """Whether the declaration decides it, and how: rows that stay readable need a log."""
     return True if stream.history_ms is not None else stream.shared
 

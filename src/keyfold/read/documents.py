@@ -28,7 +28,7 @@ class Document:
         found = {name: read[name](value) for name, value in document.items() if name in read}
         return cls(**found, known=frozenset(found))
 
-    def changed(self, **values: Any) -> Self:
+    def replace(self, **values: Any) -> Self:
         """The same with other values."""
         known = self.known if self.known is None else self.known | values.keys()
         return replace(self, **values, known=known)

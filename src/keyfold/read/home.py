@@ -44,7 +44,7 @@ class HomeReader:
 
     def app(self, name: str) -> AppReader:
         """An app by its name."""
-        return self._reader(self._found(name, table=False)[0])
+        return self._reader(self._find(name, table=False)[0])
 
     def find(self, name: str, *, any_files: bool = False) -> tuple[AppReader, str]:
         """The app of `app.table`, or of `table` in a home with one app; and the part of the name behind it.
@@ -53,7 +53,7 @@ class HomeReader:
         is left but files of tables, on a local disk.
         """
         try:
-            home, part = self._found(name, table=True)
+            home, part = self._find(name, table=True)
         except QueryError:
             app, _, part = name.rpartition(".")
             has_files = self._storage is None and (self.directory / app / "tables").is_dir()
@@ -73,7 +73,7 @@ class HomeReader:
         if name is None and len(known) > 1:
             hint = f"--app NAME, one of: {', '.join(known)}"
             raise BadOption("the home has several apps", given=home, hint=hint)
-        chosen = home_names.resolved(name or (known[0] if known else ""), home, known, table=False)[0]
+        chosen = home_names.resolve(name or (known[0] if known else ""), home, known, table=False)[0]
         return self._reader(self._home(chosen))
 
     def _with_savepoints(self) -> list[str]:
@@ -88,10 +88,10 @@ class HomeReader:
     def _shown(self) -> object:
         return self.directory if self._storage is None else self._storage.uri()
 
-    def _found(self, name: str, *, table: bool) -> tuple[AppHome, str]:
+    def _find(self, name: str, *, table: bool) -> tuple[AppHome, str]:
         if self._storage is None:
             return home_names.find(self.directory, name, table=table)
-        app, part = home_names.resolved(name, self._shown, self.names(), table=table)
+        app, part = home_names.resolve(name, self._shown, self.names(), table=table)
         return self._home(app), part
 
     def _home(self, app: str) -> AppHome:

@@ -122,14 +122,14 @@ class RunStatus(Document):
     """How much of a stream of files a batch reads at most: files, bytes, or both."""
     failures: list[Failure] = field(default_factory=list, metadata=many(Failure))
 
-    def stopped(self) -> RunStatus:
+    def as_stopped(self) -> RunStatus:
         """The same after the run has ended."""
-        streams = {name: stream.changed(running=False) for name, stream in self.streams.items()}
-        tables = {name: table.changed(running=False) for name, table in self.tables.items()}
-        return self.changed(streams=streams, tables=tables)
+        streams = {name: stream.replace(running=False) for name, stream in self.streams.items()}
+        tables = {name: table.replace(running=False) for name, table in self.tables.items()}
+        return self.replace(streams=streams, tables=tables)
 
 
-def published(home: AppHome) -> RunStatus:
+def read_status(home: AppHome) -> RunStatus:
     """The newest status of an app; an empty one if there is none that can be read."""
     try:
         return RunStatus.read(home.read_status())

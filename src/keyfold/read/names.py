@@ -1,4 +1,4 @@
-"""The names that an app has, and what a name that somebody gives means; in any case."""
+"""The names that an app has, and what a given name means; in any case."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Names:
         """The tables that read a stream."""
         return [table for table, read in self.tables.items() if _same(stream, read) is not None]
 
-    def unknown(self, name: str, given: str) -> QueryError:
+    def unknown_error(self, name: str, given: str) -> QueryError:
         """The error of a name that is neither a stream's nor a table's."""
         names = [*self.tables, *self.streams]
         hint = did_you_mean(name, names, choice(names))

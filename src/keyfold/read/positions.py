@@ -48,13 +48,13 @@ class Progress:
 
 def progress(home: AppHome, table: str) -> Progress:
     """How far a table and its followers are."""
-    return Progress(*reached(home, table), (*followers(home, table), *readers(home, table)))
+    return Progress(*read_position(home, table), (*followers(home, table), *readers(home, table)))
 
 
-def reached(home: AppHome, table: str) -> tuple[int | None, datetime | None]:
+def read_position(home: AppHome, table: str) -> tuple[int | None, datetime | None]:
     """The last committed batch of a table and its watermark, from its view or from Spark's commit log."""
     table_home, position = home.table(table), view_position(home, table)
-    committed = table_home.committed()
+    committed = table_home.committed_batch()
     if position and (committed is None or position.batch >= committed):
         return position.batch, position.watermark
     ms = None if committed is None else table_home.spark.watermark_ms(committed)

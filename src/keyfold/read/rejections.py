@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
 
-from keyfold.engine.log.retention import counted
+from keyfold.engine.log.retention import count_rows
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import AppHome
 from keyfold.read import side_outputs
@@ -29,10 +29,12 @@ class Rejections:
 def rows_of(home: AppHome, names: Names, name: str) -> list[RejectedRow]:
     """What a table or stream has rejected; without what is counted alone."""
     if (table := names.table(name)) is not None:
-        return side_outputs.rejected(TableLog(home.table(table).log_files))
+        return side_outputs.read_rejected(TableLog(home.table(table).log_files))
     stream = _stream(names, name, name)
     logs = [home.stream_home(stream), *(home.table(reader) for reader in names.readers(stream))]
-    return side_outputs.of_stream(stream, [side_outputs.rejected(TableLog(log.log_files)) for log in logs])
+    return side_outputs.of_stream(
+        stream, [side_outputs.read_rejected(TableLog(log.log_files)) for log in logs]
+    )
 
 
 def of(home: AppHome, name: str, given: str) -> Rejections:
@@ -41,7 +43,7 @@ def of(home: AppHome, name: str, given: str) -> Rejections:
     names = stored_names(home.path.name, stored)
     if (table := names.table(name)) is not None:
         logs = {stream: TableLog(home.stream_home(stream).log_files) for stream in stored.table(table).shared}
-        streams = [f"{names.app}.{stream}" for stream, log in logs.items() if counted(log)["rejected"]]
+        streams = [f"{names.app}.{stream}" for stream, log in logs.items() if count_rows(log)["rejected"]]
         return replace(_of_log(TableLog(home.table(table).log_files)), streams=streams)
     stream = _stream(names, name, given)
     own = _of_log(TableLog(home.stream_home(stream).log_files))
@@ -55,10 +57,10 @@ def of(home: AppHome, name: str, given: str) -> Rejections:
 def _stream(names: Names, name: str, given: str) -> str:
     stream = names.stream(name)
     if stream is None:
-        raise names.unknown(name, given)
+        raise names.unknown_error(name, given)
     return stream
 
 
 def _of_log(log: TableLog) -> Rejections:
-    rows = side_outputs.rejected(log)
+    rows = side_outputs.read_rejected(log)
     return Rejections(rows, side_outputs.not_kept(log, rows))

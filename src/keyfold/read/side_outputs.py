@@ -55,9 +55,9 @@ _OF_ROW: Final = ("reason", "raw", "cause", *PLACE, "stream")
 _OF_FILE: Final = ("reason", "raw", "stream", "file")
 
 
-def rejected(log: TableLog) -> list[RejectedRow]:
+def read_rejected(log: TableLog) -> list[RejectedRow]:
     """Every rejected row of a log, oldest batch first."""
-    return [_rejected(manifest, side) for manifest, side in _rows(log, "rejected")]
+    return [_rejected_row(manifest, side) for manifest, side in _rows(log, "rejected")]
 
 
 def duplicates(log: TableLog) -> list[DuplicateRow]:
@@ -113,7 +113,7 @@ def _rows(
                 yield manifest, side
 
 
-def _rejected(manifest: Manifest, side: SideOutput) -> RejectedRow:
+def _rejected_row(manifest: Manifest, side: SideOutput) -> RejectedRow:
     if side["kind"] == FILE:
         fields = _fields(side, _OF_FILE)
         return RejectedRow(manifest.batch, manifest.at, **fields, whole_file=True, rows=side["count"])

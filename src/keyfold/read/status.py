@@ -14,7 +14,7 @@ from keyfold.engine.storage.lease_files import LeaseRecord
 from keyfold.engine.storage.stored_app import StoredTable
 from keyfold.errors import QueryError
 from keyfold.read.documents import Document
-from keyfold.read.metrics import Failure, LookupStatus, RunStatus, StreamStatus, TableStatus, published
+from keyfold.read.metrics import Failure, LookupStatus, RunStatus, StreamStatus, TableStatus, read_status
 from keyfold.views.contract import ViewStore
 
 State = Literal["running", "starting", "suspended", "not responding", "failed", "killed", "stopped"]
@@ -47,7 +47,7 @@ def status(home: AppHome, views: ViewStore) -> AppStatus:
     """The status of an app, from its status file and its process; a table without one has its view's."""
     lease = current(home)
     pid = None if lease is None else int(lease.python["pid"])
-    written, known = published(home), home.read_plan()
+    written, known = read_status(home), home.read_plan()
     # Without app.json: the tables that have files on disk.
     names = known.tables if known.exists else contents.tables(home)
     found = {name: written.tables.get(name) or _of_view(views, name) for name in names}
@@ -65,7 +65,7 @@ def status(home: AppHome, views: ViewStore) -> AppStatus:
         ended=None if runs else state,
         failures=written.failures if state != "starting" else [],
         lookups=written.lookups,
-        streams={n: one.changed(running=runs and one.running) for n, one in written.streams.items()},
+        streams={n: one.replace(running=runs and one.running) for n, one in written.streams.items()},
         batch_limits=written.batch_limits,
         tables={name: _with_records(table, runs, known.table(name)) for name, table in found.items()},
     )
@@ -88,13 +88,13 @@ def _of_view(views: ViewStore, table: str) -> TableStatus:
 
 def _with_records(table: TableStatus, runs: bool, stored: StoredTable) -> TableStatus:
     found: dict[str, Any] = {column: one.document() for column, one in stored.since.items()}
-    return table.changed(running=runs and table.running, since=found, initial=stored.initial)
+    return table.replace(running=runs and table.running, since=found, initial=stored.initial)
 
 
 def _state(lease: LeaseRecord | None, written: RunStatus, was_running: bool) -> State:
     if lease is None:
         return "failed" if written.failures else "killed" if was_running else "stopped"
-    if _suspended(int(lease.python["pid"])):
+    if _is_suspended(int(lease.python["pid"])):
         return "suspended"
     # The lease is taken when a start begins, the first status is written when it is complete.
     if written.at is None or written.at < datetime.fromisoformat(lease.since):
@@ -102,7 +102,7 @@ def _state(lease: LeaseRecord | None, written: RunStatus, was_running: bool) -> 
     return "not responding" if age(written.at) > _SILENT_SECONDS else "running"
 
 
-def _suspended(pid: int) -> bool:
+def _is_suspended(pid: int) -> bool:
     import psutil
 
     try:

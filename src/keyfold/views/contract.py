@@ -276,5 +276,5 @@ def require_same_columns(existing: ViewSchema, given: ViewSchema) -> None:
     if difference is not None:
         hint = "give the table another name, or rebuild its view"
         raise RunError(
-            "the view has other columns than the table", given=difference, hint=hint, table=given.table
+            "the view's columns differ from the table's", given=difference, hint=hint, table=given.table
         )

@@ -92,7 +92,7 @@ def _refuse_missing(schema: ViewSchema, parts: Mapping[str, Any]) -> None:
 # Several rows
 
 
-def narrowed(
+def narrow(
     schema: ViewSchema,
     where: Where,
     key: Any = None,

@@ -103,7 +103,7 @@ class TableReader:
         schema = self.schema
         if filters.checked_limit(limit, schema) == 0:
             raise QueryError("a page has at least one row", where=self.table, given="limit=0")
-        chosen = filter_of(keys.narrowed(schema, where, key, since, until), schema)
+        chosen = filter_of(keys.narrow(schema, where, key, since, until), schema)
         keyset = Keyset(schema, filters.whole_order(order_by, schema), chosen)
         behind = chosen if cursor is None else keyset.after(cursor)
         # One more tells whether there is another page.
@@ -157,7 +157,7 @@ class TableReader:
         self, where: Where, order_by: OrderBy, limit: int | None, key: Any, since: Any, until: Any
     ) -> Iterator[dict[str, Any]]:
         if key is not None or since is not None or until is not None:
-            where = keys.narrowed(self.schema, where, key, since, until)
+            where = keys.narrow(self.schema, where, key, since, until)
         return self._store.scan(self.table, where, order_by, limit)
 
     def __repr__(self) -> str:

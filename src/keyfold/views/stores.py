@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from keyfold.errors import BadOption, choice
-from keyfold.masking import masked
+from keyfold.masking import mask
 from keyfold.views.contract import Location, Views
 
 LOCAL: Final = "sqlite"
@@ -31,7 +31,7 @@ def views_at(location: Location) -> Views:
     name = location.address.partition(":")[0]
     if name not in STORES:
         raise BadOption(
-            f"unknown view store {name!r}", given=masked(location.address), hint=choice(sorted(STORES))
+            f"unknown view store {name!r}", given=mask(location.address), hint=choice(sorted(STORES))
         )
     return STORES[name](location)
 
@@ -47,4 +47,4 @@ def damage_advice(error: str) -> str | None:
     """The advice for a damaged store, if an error's text says that one is damaged."""
     from keyfold.views.sqlite import connections
 
-    return connections.RECOVERY if connections.damaged(error) else None
+    return connections.RECOVERY if connections.reports_damage(error) else None

@@ -64,8 +64,8 @@ def test_a_batch_without_changes_is_nothing_to_a_reader() -> None:
     with drive(chained("empty", "log")) as d:
         d.push("rows", ["no json"])
         assert len(d.rejected("rows")) == 1
-        assert d.handle.home.table("sums").begun() == 0
-        assert d.handle.home.table("log").begun() is None
+        assert d.handle.home.table("sums").planned_batch() == 0
+        assert d.handle.home.table("log").planned_batch() is None
         assert d.rejected("log") == d.late("log") == []
 
 
@@ -314,9 +314,9 @@ def test_a_reader_that_was_left_out_goes_on_if_the_log_has_all_that_it_needs(tmp
         pass
 
 
-def cut_short(place: AppHome, batch: int) -> Path:
+def cut_short(home: AppHome, batch: int) -> Path:
     """Damages the changes of a batch of sums."""
-    (part,) = place.table("sums").log.glob(f"data/{batch}-*/part-change*")
+    (part,) = home.table("sums").log.glob(f"data/{batch}-*/part-change*")
     part.write_bytes(part.read_bytes()[:-1])
     return part
 
@@ -346,10 +346,10 @@ def test_a_log_that_is_damaged_at_a_start_is_named_and_read_once_it_is_restored(
         d.push("rows", [{"k": "a", "x": 1}])
         d.handle.queries["log"].stop()
         d.push("rows", [{"k": "a", "x": 2}])
-        place = d.handle.home
-        (part,) = place.table("sums").log.glob("data/1-*/part-change*")
+        home = d.handle.home
+        (part,) = home.table("sums").log.glob("data/1-*/part-change*")
         content = part.read_bytes()
-    cut_short(place, 1)
+    cut_short(home, 1)
     with (
         pytest.raises(HomeUnusable, match="is damaged: it has") as refused,
         drive(chained("cut", "log"), home=tmp_path),

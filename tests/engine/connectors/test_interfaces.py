@@ -18,7 +18,7 @@ from keyfold.engine.followers.sink import SINKS
 from keyfold.engine.internal_columns import RAW
 from keyfold.engine.sources.connectors import SOURCES, declared_schema, load
 from keyfold.engine.sources.contract import RowOrigin
-from keyfold.engine.sources.file_names import named
+from keyfold.engine.sources.file_names import name_files
 from keyfold.engine.sources.formats import FORMATS
 from keyfold.engine.start import start
 from keyfold.errors import BadOption
@@ -56,7 +56,7 @@ class Drops:
     def open(self, spark: SparkSession, source: Source, *, reject: bool) -> DataFrame:
         schema = declared_schema(source).add(RAW, "string")
         reader = spark.readStream.format("json").schema(schema).option("columnNameOfCorruptRecord", RAW)
-        return named(load(reader, source, source.connector.path), stream=source.name)
+        return name_files(load(reader, source, source.connector.path), stream=source.name)
 
     def origin(self, source: Source) -> RowOrigin:
         return RowOrigin("json", files=True)

@@ -33,7 +33,7 @@ def shop(inbox: Path) -> kf.App:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> AppHome:
+def home(tmp_path: Path) -> AppHome:
     """The home of an app that has run two batches; a third waits."""
     inbox = tmp_path / "in"
     for number in range(2):
@@ -81,10 +81,8 @@ def cut(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:10])
 
 
-def test_state_that_is_damaged_is_named_and_reset_costs_no_other_table(
-    place: AppHome, tmp_path: Path
-) -> None:
-    checkpoint = place.table("totals").checkpoint
+def test_state_that_is_damaged_is_named_and_reset_costs_no_other_table(home: AppHome, tmp_path: Path) -> None:
+    checkpoint = home.table("totals").checkpoint
     newest, earlier = state_of(checkpoint, batch=1), state_of(checkpoint, batch=0)
     hurt: list[tuple[Path, Callable[[Path], None], str]] = [
         (newest, overwritten, "is cut short or overwritten"),
@@ -99,7 +97,7 @@ def test_state_that_is_damaged_is_named_and_reset_costs_no_other_table(
         (checkpoint / "state", shutil.rmtree, "is missing"),
     ]
     whole = tmp_path / "whole"
-    shutil.copytree(place.path, whole)
+    shutil.copytree(home.path, whole)
     for file, harm, how in hurt:
         harm(file)
         error = str(failing(tmp_path))
@@ -107,25 +105,25 @@ def test_state_that_is_damaged_is_named_and_reset_costs_no_other_table(
         assert f"given: {file}" in error
         assert "`keyfold reset shop.totals --with-readers`" in error
         assert "the batch is retried" not in error
-        shutil.rmtree(place.path)
-        shutil.copytree(whole, place.path)
+        shutil.rmtree(home.path)
+        shutil.copytree(whole, home.path)
     overwritten(newest)
-    table_removal.remove(place, "reset", contents.with_readers(place, "totals"))
+    table_removal.remove(home, "reset", contents.with_readers(home, "totals"))
     goes_on(tmp_path, others=2)
 
 
-def test_state_that_another_attempt_of_a_task_wrote_is_not_read(place: AppHome, tmp_path: Path) -> None:
+def test_state_that_another_attempt_of_a_task_wrote_is_not_read(home: AppHome, tmp_path: Path) -> None:
     """As after speculation, or a task that was taken for dead: the commit log says whose state counts."""
     for table in ("totals", "sizes", "others"):
-        checkpoint = place.table(table).checkpoint
+        checkpoint = home.table(table).checkpoint
         newest, earlier = state_of(checkpoint, batch=1), state_of(checkpoint, batch=0)
         shutil.copy(earlier, newest.with_name(f"2_{uuid.uuid4()}.changelog"))
         shutil.copy(earlier, newest.with_name(f"3_{uuid.uuid4()}.changelog"))
     goes_on(tmp_path, others=2)
 
 
-def test_a_commit_that_is_damaged_can_be_removed_and_counts_once(place: AppHome, tmp_path: Path) -> None:
-    file = place.table("totals").checkpoint / "commits/1"
+def test_a_commit_that_is_damaged_can_be_removed_and_counts_once(home: AppHome, tmp_path: Path) -> None:
+    file = home.table("totals").checkpoint / "commits/1"
     file.write_bytes(b"")
     error = str(failing(tmp_path))
     assert "checkpoint/commits/1 is cut short or overwritten; nothing was changed" in error
@@ -134,18 +132,18 @@ def test_a_commit_that_is_damaged_can_be_removed_and_counts_once(place: AppHome,
     goes_on(tmp_path, others=2)
 
 
-def test_a_lost_checkpoint_is_reset_and_a_lost_view_made_again(place: AppHome, tmp_path: Path) -> None:
-    views = place.local / "views.db"
+def test_a_lost_checkpoint_is_reset_and_a_lost_view_made_again(home: AppHome, tmp_path: Path) -> None:
+    views = home.local / "views.db"
     views.write_bytes(views.read_bytes()[:5000])
     error = str(failing(tmp_path))
     assert "move views.db, views.db-wal and views.db-shm away" in error
     views.unlink()
-    shutil.rmtree(place.table("totals").checkpoint)
-    table_removal.remove(place, "reset", ["totals", "sizes"])
+    shutil.rmtree(home.table("totals").checkpoint)
+    table_removal.remove(home, "reset", ["totals", "sizes"])
     goes_on(tmp_path, others=2)
 
 
-def test_a_whole_checkpoint_has_no_damage(place: AppHome) -> None:
+def test_a_whole_checkpoint_has_no_damage(home: AppHome) -> None:
     for table in ("totals", "sizes", "others"):
-        assert damage.in_logs(place.table(table).spark) is None
-        assert list(damage._broken(place.table(table).spark, shared_session()._jvm)) == []
+        assert damage.in_logs(home.table(table).spark) is None
+        assert list(damage._broken_states(home.table(table).spark, shared_session()._jvm)) == []

@@ -222,7 +222,7 @@ def test_state_of_another_definition_is_refused_with_what_differs_and_left_alone
         shop(4).start(spark=shared_session(), home=tmp_path)
     assert digest(tmp_path) == written
 
-    # The old definition goes on, in another spelling and with more rows; the partitions stay what they were.
+    # The old definition continues, in another spelling and with more rows; the partitions stay the same.
     # So does the length of a TTL, which takes effect at once.
     spelled = shop(rows=7, where="0 < x", ttl="90 minutes", least="MIN( X )", partitions=2)
     with spelled.start(spark=shared_session(), home=tmp_path) as handle:
@@ -258,7 +258,7 @@ def test_columns_and_keys_in_another_order_are_refused_or_keep_their_values(
         except StateMismatch:
             continue
         assert (found["a"], found["b"]) == ("p", "q")
-        assert found["x"] > 1, "the key goes on"
+        assert found["x"] > 1, "the key continues"
         assert found["y"] == 100 * found["x"]
 
 

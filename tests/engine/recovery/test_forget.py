@@ -23,7 +23,7 @@ from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.surgery.key_erasure import key_of
 from keyfold.errors import BadOption
 from keyfold.fault_points import FaultPoint, handled_by
-from keyfold.read.side_outputs import rejected
+from keyfold.read.side_outputs import read_rejected
 from keyfold.testing import Driver, drive, shared_session
 from tests.engine.recovery.test_migrate import migrated, planned
 from tests.engine.recovery.test_resize import at
@@ -79,18 +79,18 @@ def traces(home: Path, text: str) -> Iterator[str]:
 def test_a_forgotten_person_is_nowhere_and_the_others_are_as_they_were(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = AppHome(tmp_path / "shop")
+    home = AppHome(tmp_path / "shop")
     with drive(app(), home=tmp_path) as d:
         fill(d)
     # A batch that neither the log nor the view has.
-    rescale.rescale(shared_session(), place, "people", 3, None, lambda _: None)
+    rescale.rescale(shared_session(), home, "people", 3, None, lambda _: None)
     assert main(["savepoint", "create", "then", "--home", str(tmp_path)]) == 0
     # The source of a test is files in the home.
     stays = {name for name in traces(tmp_path, "ada-l") if name.startswith("shop/feeds/")}
     assert set(traces(tmp_path, "ada-l")) > stays
 
     def erase(table: str) -> dict[str, Any]:
-        return forget(shared_session(), place, table, ["ada-l"], "a request", lambda _: None)
+        return forget(shared_session(), home, table, ["ada-l"], "a request", lambda _: None)
 
     def killed_at(wanted: FaultPoint) -> None:
         def handle(point: FaultPoint, facts: dict[str, Any]) -> None:
@@ -100,7 +100,7 @@ def test_a_forgotten_person_is_nowhere_and_the_others_are_as_they_were(
             erase("people")
 
     with pytest.raises(BadOption, match="has this key; nothing was changed"):
-        forget(shared_session(), place, "people", ["nobody"], None, lambda _: None)
+        forget(shared_session(), home, "people", ["nobody"], None, lambda _: None)
     before = set(traces(tmp_path, "ada-l"))
     killed_at(FaultPoint.FORGET_STAGED)
     assert {name for name in traces(tmp_path, "ada-l") if "forgetting/" not in name} == before
@@ -109,12 +109,12 @@ def test_a_forgotten_person_is_nowhere_and_the_others_are_as_they_were(
         handled_by(lambda point, _: _raise(point == FaultPoint.FORGET_SWITCHED)),
         pytest.raises(Killed),
     ):
-        unfinished.finish(place)
+        unfinished.finish(home)
     receipt = erase("windows")
     assert receipt["home"]["state_rows"] > 0
     assert receipt["savepoints"]["then"]["state_rows"] > 0
     assert any("may have it too: people; forget it there" in note for note in receipt["notes"])
-    people = place.storage.list("receipts")
+    people = home.storage.list("receipts")
     assert len(people) == 3
     with drive(app(), home=tmp_path) as d:
         d.push("rows", [{"person": "bob-m", "x": 6, "t": at(32)}])
@@ -153,9 +153,9 @@ def test_a_late_row_that_waits_to_be_folded_is_forgotten_too(tmp_path: Path) -> 
             d.push("rows", [{"person": person, "x": 1, "t": at(second)}])
         d.push("rows", [{"person": person, "x": 1, "t": at(3)} for person in ("ada-l", "bob-m")])
         recorded = d.handle.status()["streams"]["rows"]["batch"]
-    place = AppHome(tmp_path / "shop")
-    assert late_replay.replay(place.table("windows"), 3_600_000, None) == late_replay.Replayed(sent=2)
-    receipt = forget(shared_session(), place, "windows", ["ada-l"], None, lambda _: None)
+    home = AppHome(tmp_path / "shop")
+    assert late_replay.replay(home.table("windows"), 3_600_000, None) == late_replay.Replayed(sent=2)
+    receipt = forget(shared_session(), home, "windows", ["ada-l"], None, lambda _: None)
     assert receipt["home"]["replayed_rows"] == 1
     with drive(made, home=tmp_path) as d:
         found = {(row["person"], row["window_start"].isoformat(), row["n"]) for row in d.rows("windows")}
@@ -175,7 +175,7 @@ def visits(table: str, was: str | None = None) -> kf.App:
 def test_keys_that_begin_so_are_forgotten_also_where_the_table_had_its_old_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = AppHome(tmp_path / "shop")
+    home = AppHome(tmp_path / "shop")
 
     def push(d: Driver) -> None:
         for person, x in (("ada-l", 1), ("bob-m", 2), ("ada-l", 2), ("ada", 3)):
@@ -186,7 +186,7 @@ def test_keys_that_begin_so_are_forgotten_also_where_the_table_had_its_old_name(
     assert main(["savepoint", "create", "then", "--home", str(tmp_path)]) == 0
     new = visits("stays", was="visits")
     migrated(planned(new, tmp_path, tmp_path / "feeds"))
-    assert key_of(place, "stays", ["ada-l", "1"]).names == ("person", "x"), "before the next start too"
+    assert key_of(home, "stays", ["ada-l", "1"]).names == ("person", "x"), "before the next start too"
     with drive(new, home=tmp_path) as d:
         d.push("rows", [{"person": "ada-l", "x": 9, "t": at(9)}])
     stays = {name for name in traces(tmp_path, "ada-l") if name.startswith("shop/feeds/")}
@@ -198,7 +198,7 @@ def test_keys_that_begin_so_are_forgotten_also_where_the_table_had_its_old_name(
         raise Killed
 
     def erase(confirm: Any, *values: str) -> dict[str, Any]:
-        return forget(shared_session(), place, "stays", values, None, lambda _: None, confirm)
+        return forget(shared_session(), home, "stays", values, None, lambda _: None, confirm)
 
     with pytest.raises(BadOption, match=r"the key of shop\.stays is person, x"):
         erase(None, "ada-l")
@@ -207,7 +207,7 @@ def test_keys_that_begin_so_are_forgotten_also_where_the_table_had_its_old_name(
     with pytest.raises(Killed):
         erase(declined, "ada-l")
     assert set(traces(tmp_path, "ada-l")) == before
-    assert not place.storage.list("forgetting")
+    assert not home.storage.list("forgetting")
     receipt = erase(counted.append, "ada-l")
     assert counted == [3, 3]
     assert (receipt["keys"], receipt["columns"], receipt["home"]["keys"]) == (3, ["person"], 3)
@@ -241,14 +241,14 @@ def test_a_short_key_erases_its_own_lines_of_csv_and_no_others(tmp_path: Path) -
     made = kf.App("shop")
     users = made.stream("users", kf.files(tmp_path / "live", format="csv"), "id int, name string, x int")
     users.by("id").table("totals", total="sum(x)")
-    home, place = tmp_path / "home", AppHome(tmp_path / "home" / "shop")
+    home, app_home = tmp_path / "home", AppHome(tmp_path / "home" / "shop")
     with made.start(home=home, spark=shared_session()) as handle:
         handle.drain()
-    log = TableLog(place.table("totals").log_files)
-    before = sorted(row.raw or "" for row in rejected(log))
+    log = TableLog(app_home.table("totals").log_files)
+    before = sorted(row.raw or "" for row in read_rejected(log))
     assert before == ["1,ada,oops", "2,1,oops", "3,cyd,1,1", "5,eve"]
-    receipt = forget(shared_session(), place, "totals", ["1"], None, lambda _: None)
+    receipt = forget(shared_session(), app_home, "totals", ["1"], None, lambda _: None)
     assert receipt["home"]["log"]["rejected"] == 2
     assert receipt["home"]["found_by_word"] == 1, "a line with a value too many"
-    log = TableLog(place.table("totals").log_files)
-    assert sorted(row.raw or "" for row in rejected(log)) == ["2,1,oops", "5,eve"]
+    log = TableLog(app_home.table("totals").log_files)
+    assert sorted(row.raw or "" for row in read_rejected(log)) == ["2,1,oops", "5,eve"]

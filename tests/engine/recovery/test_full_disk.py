@@ -48,7 +48,7 @@ def test_a_full_disk_leaves_the_old_state_or_the_new_one(disk: Path, name: str) 
     act, home = COMMANDS[name], disk / "home"
     with drive(app(), home=home) as d:
         d.push("rows", [{"k": k, "x": 1} for k in "abc"])
-    place = AppHome(home / "shop")
+    app_home = AppHome(home / "shop")
     old, state = files(home), of_state(home)
     failures = 0
     for left in (0, 24_000, 48_000, 120_000):
@@ -61,21 +61,21 @@ def test_a_full_disk_leaves_the_old_state_or_the_new_one(disk: Path, name: str) 
                 raise
         finally:
             ballast.unlink()
-        with unfinished.held(place):
+        with unfinished.held(app_home):
             pass
-        if _done(place, name):
+        if _done(app_home, name):
             break
         assert {n: text for n, text in files(home).items() if n != "audit.jsonl"} == old
         assert of_state(home) == state
     assert failures, "the disk was never full"
-    if not _done(place, name):
+    if not _done(app_home, name):
         act(home)
-    assert _done(place, name)
+    assert _done(app_home, name)
 
 
-def _done(place: AppHome, name: str) -> bool:
+def _done(home: AppHome, name: str) -> bool:
     if name == "savepoint create":
-        return "first" in Savepoints(place).names()
+        return "first" in Savepoints(home).names()
     if name == "rescale":
-        return place.table("totals").spark.partitions() == 3
-    return place.storage.list("tables") == ["sums"]
+        return home.table("totals").spark.partitions() == 3
+    return home.storage.list("tables") == ["sums"]

@@ -1,4 +1,4 @@
-"""initial=: a table begins with files, then goes on with its stream; every row counts once, recounted."""
+"""initial=: a table begins with files, then continues with its stream; every row counts once, recounted."""
 
 from __future__ import annotations
 
@@ -205,9 +205,9 @@ def test_kill_9_in_the_middle_of_the_history_begins_it_again(tmp_path: Path) -> 
     with (tmp_path / "said").open("w") as said:
         ended = subprocess.run(command, stdout=said, stderr=said, timeout=280, check=False, env=environment())
     assert ended.returncode == -signal.SIGKILL, (tmp_path / "said").read_text()
-    place = AppHome(home / "shop")
-    assert (place.path / "migrating").exists()
-    assert place.table("totals").begun() is None
+    app_home = AppHome(home / "shop")
+    assert (app_home.path / "migrating").exists()
+    assert app_home.table("totals").planned_batch() is None
     made = kf.App("shop")
     orders = made.stream("orders", kf.files(live), SCHEMA, time="t")
     history = kf.files(tmp_path / "old", maxFilesPerTrigger=1)
@@ -272,7 +272,7 @@ def test_files_that_do_not_fit_are_refused_and_nothing_is_left(tmp_path: Path) -
     (tmp_path / "bad" / "a.json").write_text("no row\n")
     with pytest.raises(BadOption, match=r"none of the initial rows of shop\.totals could be used"):
         drive(app(kf.files(tmp_path / "bad")), home=tmp_path / "home").__enter__()
-    assert AppHome(tmp_path / "home" / "shop").table("totals").begun() is None
+    assert AppHome(tmp_path / "home" / "shop").table("totals").planned_batch() is None
 
 
 def test_a_directory_that_is_read_without_event_time_follows_its_history(
@@ -337,7 +337,7 @@ def test_a_table_goes_on_with_the_state_of_a_savepoint(tmp_path: Path) -> None:
     def refused(match: str, made: kf.App) -> None:
         with pytest.raises(kf.KeyfoldError, match=match):
             made.start(home=home, spark=spark)
-        assert AppHome(home / "third").table("tens").begun() is None
+        assert AppHome(home / "third").table("tens").planned_batch() is None
 
     refused("no savepoint thn of app old", moved("third", live, "tens", kf.savepoint("thn", app="old")))
     refused("has no state of tens", moved("third", live, "tens", kf.savepoint("then", app="old")))

@@ -1,4 +1,4 @@
-"""State of joins of two streams: it is written anew and changed like any other, row by row."""
+"""State of joins of two streams: it is rewritten and changed like any other, row by row."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def assert_recorded_checksums_stay(rows: Any) -> None:
 
 def test_joins_go_on_with_other_partitions_as_if_nothing_had_happened(tmp_path: Path) -> None:
     """Rows match rows from before and after; those without a match are emitted and removed in time."""
-    spark, place = shared_session(), AppHome(tmp_path / "pairs")
+    spark, app_home = shared_session(), AppHome(tmp_path / "pairs")
     keys, numbers = "abcdefghijkl", {"with_inner": 5, "with_full": 3}
 
     def push(d: Driver, side: str, keys: str, *seconds: float) -> None:
@@ -61,7 +61,7 @@ def test_joins_go_on_with_other_partitions_as_if_nothing_had_happened(tmp_path: 
 
     def of(d: Driver) -> list[Any]:
         homes = [d.handle.home.table(name) for name in numbers]
-        return [state_digest.digest(spark, h.spark.storage, h.committed() or 0) for h in homes]
+        return [state_digest.digest(spark, h.spark.storage, h.committed_batch() or 0) for h in homes]
 
     with drive(pairs()) as clean:
         with drive(pairs(), home=tmp_path) as d:
@@ -70,15 +70,15 @@ def test_joins_go_on_with_other_partitions_as_if_nothing_had_happened(tmp_path: 
                 push(each, "left", keys, 1, 1, 1, 7)
                 push(each, "right", keys[:4], 2, 2, 3)
         for name, number in numbers.items():
-            entry = rescale.rescale(spark, place, name, number, None, lambda _: None)
+            entry = rescale.rescale(spark, app_home, name, number, None, lambda _: None)
             # Each row, and its entry in the index.
             assert entry["rows"] >= 2 * (4 * len(keys) + 3 * 4)
-        home = place.table("with_full")
-        size = state_size.largest_keys(spark, home.spark.storage, home.committed() or 0, 99)
+        home = app_home.table("with_full")
+        size = state_size.largest_keys(spark, home.spark.storage, home.committed_batch() or 0, 99)
         # One key of the join is one key, whatever the times of its rows.
         assert sorted(one.key["field0"] for one in size if one.operator == 1) == list(keys)
         assert_recorded_checksums_stay(
-            state_digest.stored(spark, home.spark.storage, 1, home.committed() or 0)
+            state_digest.read_store(spark, home.spark.storage, 1, home.committed_batch() or 0)
         )
         for words in (["create", "then", "--state"], ["verify", "then", "--state"]):
             assert main(["savepoint", *words, "--home", str(tmp_path)]) == 0
@@ -100,7 +100,7 @@ def test_joins_go_on_with_other_partitions_as_if_nothing_had_happened(tmp_path: 
 
 
 def test_a_join_of_format_3_goes_on_with_other_partitions_and_without_a_key(tmp_path: Path) -> None:
-    spark, place = shared_session(), AppHome(tmp_path / "pairs")
+    spark, home = shared_session(), AppHome(tmp_path / "pairs")
     made = kf.App("pairs")
     left = made.stream("left", kf.rows([]), schema="k string, x int, t timestamp", time="t")
     right = made.stream("right", kf.rows([]), schema="k string, y int, t timestamp", time="t")
@@ -109,13 +109,13 @@ def test_a_join_of_format_3_goes_on_with_other_partitions_and_without_a_key(tmp_
     with drive(made, home=tmp_path, spark=format_3) as d:
         d.push("left", [{"k": k, "x": 1, "t": at(1)} for k in "abcdef"])
         d.push("right", [{"k": k, "y": 2, "t": at(2)} for k in "abc"])
-    entry = rescale.rescale(spark, place, "joined", 3, None, lambda _: None)
+    entry = rescale.rescale(spark, home, "joined", 3, None, lambda _: None)
     # Three sums, six rows and their number on the left, three on the right.
     assert entry["rows"] == 3 + 2 * 6 + 2 * 3
     with pytest.raises(BadOption, match=r"joins two streams(.|\n)*an older format than 4"):
-        forget(spark, place, "joined", ["a"], None, lambda _: None)
-    given = (spark, place, "joined", ["a"], None, lambda _: None, silent)
-    with key_surgery.begun(*given) as surgery:
+        forget(spark, home, "joined", ["a"], None, lambda _: None)
+    given = (spark, home, "joined", ["a"], None, lambda _: None, silent)
+    with key_surgery.begin(*given) as surgery:
         key_surgery.delete(surgery)
     # The format is that of the state, whatever the session says.
     with drive(made, home=tmp_path) as d:
@@ -152,7 +152,7 @@ def pay(d: Driver, second: float, *ids: int) -> None:
 
 
 def test_a_key_is_erased_from_the_rows_that_a_join_keeps(tmp_path: Path) -> None:
-    spark, place = shared_session(), AppHome(tmp_path / "shop")
+    spark, app_home = shared_session(), AppHome(tmp_path / "shop")
 
     def kept(table: str, side: str) -> list[tuple[Any, ...]]:
         found = kf.read_state(f"shop.{table}", part=f"1.{side}", home=str(tmp_path), spark=spark)
@@ -160,11 +160,11 @@ def test_a_key_is_erased_from_the_rows_that_a_join_keeps(tmp_path: Path) -> None
         return sorted(tuple(row[name] for name in names) for row in found.collect())
 
     def erase(table: str, key: str) -> dict[str, Any]:
-        return forget(spark, place, table, [key], None, lambda _: None)
+        return forget(spark, app_home, table, [key], None, lambda _: None)
 
     def families(table: str) -> dict[str, int]:
-        home = place.table(table)
-        found = state_digest.digest(spark, home.spark.storage, home.committed() or 0)
+        home = app_home.table(table)
+        found = state_digest.digest(spark, home.spark.storage, home.committed_batch() or 0)
         return {one.family: one.rows for one in found if one.operator == 1}
 
     with drive(shop(), home=tmp_path) as d:
@@ -187,7 +187,7 @@ def test_a_key_is_erased_from_the_rows_that_a_join_keeps(tmp_path: Path) -> None
     assert kept("ids", "left") == [(1, "ada"), (2, "ada"), (3, "bob"), (4, "bob")]
     assert kept("ids", "right") == [(1,), (3,)]
     # Surgery takes a key out of what the table folds, and leaves what the join keeps.
-    with key_surgery.begun(spark, place, "ids", ["3"], None, lambda _: None, silent) as surgery:
+    with key_surgery.begin(spark, app_home, "ids", ["3"], None, lambda _: None, silent) as surgery:
         key_surgery.delete(surgery)
     with drive(shop(), home=tmp_path) as d:
         pay(d, 3, 1, 2, 3, 9)

@@ -60,12 +60,12 @@ def write(inbox: Path, number: int) -> None:
 
 
 def test_a_suspended_process_that_was_taken_over_publishes_nothing(tmp_path: Path) -> None:
-    inbox, place = tmp_path / "in", tmp_path / "home"
+    inbox, app_home = tmp_path / "in", tmp_path / "home"
     for number in range(3):
         write(inbox, number)
-    home = AppHome(place / "shop")
+    home = AppHome(app_home / "shop")
     log = TableLog(home.table("sums").log)
-    command = [sys.executable, "-c", CHILD, str(inbox), str(place)]
+    command = [sys.executable, "-c", CHILD, str(inbox), str(app_home)]
     with (tmp_path / "out").open("w") as out, subprocess.Popen(command, stdout=out) as child:
         assert wait_until(lambda: psutil.Process(child.pid).status() == psutil.STATUS_STOPPED, 120)
         taken = Lease(home, host=ELSEWHERE).take()
@@ -81,7 +81,7 @@ def test_a_suspended_process_that_was_taken_over_publishes_nothing(tmp_path: Pat
     names: dict[str, object] = {}
     exec(APP, names)
     again = names["app"](inbox)  # type: ignore[operator]
-    with again.start(home=place, spark=shared_session()) as handle:
+    with again.start(home=app_home, spark=shared_session()) as handle:
         handle.drain()
         assert [(row["region"], row["n"]) for row in handle.table("sums").rows()] == [("eu", 9)]
         assert [manifest.epoch for manifest in log.after(-1)] == [1, 3, 3]

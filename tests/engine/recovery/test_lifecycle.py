@@ -15,7 +15,7 @@ import pytest
 import keyfold as kf
 from keyfold.engine.polling import wait_until
 from keyfold.engine.sources.json_rows import encode, put
-from keyfold.engine.status.query_metrics import reported
+from keyfold.engine.status.query_metrics import reported_batch
 from keyfold.errors import QueryError, QueryFailed
 from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.testing import drive, shared_session
@@ -70,9 +70,9 @@ def test_a_query_that_waits_for_rows_has_reported_no_batch() -> None:
     with drive(counting("waiting")) as d:
         query = d.handle.queries["t"]
         assert wait_until(lambda: query._jsq.lastProgress() is not None, 60)
-        assert reported(query) == -1
+        assert reported_batch(query) == -1
         d.push("rows", [{"k": "a"}])
-        assert wait_until(lambda: reported(query) == 0, 60)
+        assert wait_until(lambda: reported_batch(query) == 0, 60)
 
 
 def test_a_table_that_fails_leaves_the_others_alone() -> None:

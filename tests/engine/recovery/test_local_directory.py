@@ -23,15 +23,15 @@ def counting() -> kf.App:
 
 def test_a_lost_directory_of_local_files_costs_nothing(tmp_path: Path) -> None:
     home, local = tmp_path / "home", tmp_path / "local"
-    place = AppHome(home / "shop")
+    app_home = AppHome(home / "shop")
     with drive(counting(), home=home, local=local) as first:
         first.push("orders", [{"region": "eu"}])
         assert first.rows("t") == [{"region": "eu", "n": 1}]
-        assert str(place.views) == str(local / "shop" / "views.db")
-        assert place.views.exists()
+        assert str(app_home.views) == str(local / "shop" / "views.db")
+        assert app_home.views.exists()
         with pytest.raises(HomeLocked), drive(counting(), home=home):
             pass
-        assert str(place.views) == str(local / "shop" / "views.db"), (
+        assert str(app_home.views) == str(local / "shop" / "views.db"), (
             "a start that was refused has changed nothing"
         )
     assert not list((home / "shop").glob("views.db*"))
@@ -42,4 +42,4 @@ def test_a_lost_directory_of_local_files_costs_nothing(tmp_path: Path) -> None:
         assert second.rows("t") == [{"region": "eu", "n": 2}]
     with drive(counting(), home=home) as third:
         assert third.rows("t") == [{"region": "eu", "n": 2}]
-        assert str(place.views) == str(home / "shop" / "views.db")
+        assert str(app_home.views) == str(home / "shop" / "views.db")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import keyfold as kf
 from keyfold.engine import start
 from keyfold.engine.log import changes
-from keyfold.engine.log.retention import NEWEST, counted, totals
+from keyfold.engine.log.retention import NEWEST, count_rows, totals
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import KeyfoldError
@@ -53,7 +53,7 @@ def test_batches_that_all_have_read_leave_the_log_and_stay_counted(tmp_path: Pat
     found = [manifest for manifest in log.after(-1) if manifest.batch <= gone]
     assert len(found) == gone + 1, "manifests with side outputs stay"
     assert not any((log.storage.root / part.path).exists() for m in found for part in m.of_kind("change"))
-    assert +counted(log) == {"change": NEWEST * 2 + 5, "rejected": NEWEST * 2 + 5}, "and nothing else"
+    assert +count_rows(log) == {"change": NEWEST * 2 + 5, "rejected": NEWEST * 2 + 5}, "and nothing else"
     kept = TableLog(AppHome(home / "shop").table("history").log)
     assert (totals(kept).upto, len(kept.batches())) == (-1, NEWEST * 2 + 5)
     with start.start(app.spec(), spark=shared_session(), home=home) as handle:

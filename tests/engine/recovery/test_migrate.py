@@ -231,7 +231,7 @@ def test_state_follows_a_changed_definition_and_can_go_back(tmp_path: Path) -> N
         assert shown(d, "keeping", "customer", "window_start", "n") == of(
             windowed(OLD, "customer", 10, 10), len
         )
-    place = AppHome(tmp_path / "shop")
+    home = AppHome(tmp_path / "shop")
     written = files(tmp_path)
 
     # What would be done, before anything is done.
@@ -265,11 +265,11 @@ def test_state_follows_a_changed_definition_and_can_go_back(tmp_path: Path) -> N
         migrated(wrong, "folded")
     with killing(FaultPoint.MIGRATION_READY), pytest.raises(Killed):
         migrated(plan, "closing")
-    with unfinished.held(place):
+    with unfinished.held(home):
         pass
     assert files(tmp_path) == written
 
-    # Killed again and again while it is being switched: it goes on where it was.
+    # Killed again and again while it is being switched: it resumes where it stopped.
     with killing(FaultPoint.MIGRATION_RECORDED), pytest.raises(Killed):
         migrated(plan)
     for point, number in (
@@ -280,24 +280,24 @@ def test_state_follows_a_changed_definition_and_can_go_back(tmp_path: Path) -> N
         (FaultPoint.MIGRATION_VIEW_DONE, 3),
         (FaultPoint.MIGRATION_PLAN_DONE, 1),
     ):
-        with killing(point, number), pytest.raises(Killed), unfinished.held(place):
+        with killing(point, number), pytest.raises(Killed), unfinished.held(home):
             pass
-    with unfinished.held(place):
+    with unfinished.held(home):
         pass
-    assert {"migrating", "migrating.json"}.isdisjoint(path.name for path in place.path.iterdir())
-    assert not (place.path / "tables" / "keeping").exists()
-    entry = audit.entries(place.storage)[-1]
+    assert {"migrating", "migrating.json"}.isdisjoint(path.name for path in home.path.iterdir())
+    assert not (home.path / "tables" / "keeping").exists()
+    entry = audit.entries(home.storage)[-1]
     assert (entry["what"], entry["keys"]["merged"], entry["why"]) == ("migrate", 2, "a test")
-    since = place.read_plan().tables["totals"].since
+    since = home.read_plan().tables["totals"].since
     assert [(name, one.batch) for name, one in since.items()] == [("mean", entry["batches"]["totals"])]
 
     # What was written is a state like any other: it can be given another number of partitions.
-    rescale.rescale(plan.spark, place, "totals", 3, None, lambda _: None)
+    rescale.rescale(plan.spark, home, "totals", 3, None, lambda _: None)
     with drive(after(), home=tmp_path) as d:
         check_new(d, OLD, [])
         d.push("orders", NEW)
         check_new(d, OLD, NEW)
-        # Timers were made anew: keys expire, and kept windows go.
+        # Timers were recreated: keys expire, and retained windows are dropped.
         d.advance("orders", "2026-01-05 00:00:00")
         assert {name: d.rows(name) for name in ("totals", "regions", "merged", "renamed")} == {
             "totals": [],
@@ -305,11 +305,11 @@ def test_state_follows_a_changed_definition_and_can_go_back(tmp_path: Path) -> N
             "merged": [],
             "renamed": [],
         }
-    assert set(place.read_plan().tables["totals"].since) == {"mean"}
+    assert set(home.read_plan().tables["totals"].since) == {"mean"}
 
     # A bad deploy: back to the savepoint and the old definition, with the rows that came since.
-    assert [one.name for one in Savepoints(place).all()] == [entry["undo"]]
-    restore.restore(place, entry["undo"], (), None, silent)
+    assert [one.name for one in Savepoints(home).all()] == [entry["undo"]]
+    restore.restore(home, entry["undo"], (), None, silent)
     with drive(some(before(), "totals", "folded", "closing", "keeping"), home=tmp_path) as d:
         check_old(d, OLD + NEW)
         # The time of the last row has come again too, and kept windows have gone.

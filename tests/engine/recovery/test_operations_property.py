@@ -64,7 +64,7 @@ class World:
 
     def __init__(self, home: Path) -> None:
         self.home, self.model = home, Model()
-        self.place = AppHome(home / "shop")
+        self.app_home = AppHome(home / "shop")
         self.second = 0
         self.number = 0
         self._driver: Driver | None = None
@@ -111,14 +111,14 @@ class World:
         self.d.handle.drain()
         self.stop()
         before = self.model.copy()
-        entries = {one["id"] for one in audit.entries(self.place.storage)}
+        entries = {one["id"] for one in audit.entries(self.app_home.storage)}
         with suppress(Killed), steps(kill):
             act()
-        intents = [name for name in self.place.storage.list() if name.endswith("ing.json")]
-        done = [one for one in audit.entries(self.place.storage) if one["id"] not in entries]
+        intents = [name for name in self.app_home.storage.list() if name.endswith("ing.json")]
+        done = [one for one in audit.entries(self.app_home.storage) if one["id"] not in entries]
         if intents or any(one["what"] == what for one in done):
             change(self.model)
-        for name in Savepoints(self.place).names():
+        for name in Savepoints(self.app_home).names():
             # A command makes one of what it is about to change.
             self.model.savepoints.setdefault(name, before.now)
         self.model.read()
@@ -134,12 +134,12 @@ class World:
         windows = self.model.now.version.windows
         rows = {(row["k"], _second(row["window_start"])): row["n"] for row in d.rows(windows)}
         assert rows == tables.windows
-        state = state_of(self.place, "totals").rows(shared_session()).frame.collect()
+        state = state_of(self.app_home, "totals").rows(shared_session()).frame.collect()
         assert {row["k"]: [row["n_count"], row["total_sum"]] for row in state} == {
             key: row[:2] for key, row in tables.totals.items()
         }
-        assert not audit.breaks(self.place.storage)
-        assert set(Savepoints(self.place).names()) == set(self.model.savepoints)
+        assert not audit.breaks(self.app_home.storage)
+        assert set(Savepoints(self.app_home).names()) == set(self.model.savepoints)
 
     def verify(self) -> None:
         """Each view was compared, and is what the state and the log say."""
@@ -147,11 +147,11 @@ class World:
         spark = session.users_session(shared_session(), load())
         with (
             tempfile.TemporaryDirectory() as feeds,
-            self.place.views.open(read_only=True) as view,
+            self.app_home.views.open(read_only=True) as view,
         ):
-            plan = compiled_plan(spark, app(self.model.now.version).spec(), self.place, Path(feeds))
+            plan = compiled_plan(spark, app(self.model.now.version).spec(), self.app_home, Path(feeds))
             for one in plan.tables:
-                found = verification.verify(spark, one, self.place, view)
+                found = verification.verify(spark, one, self.app_home, view)
                 assert found.compared, found
                 assert found.state == [], found
                 assert found.equal, found
@@ -160,7 +160,7 @@ class World:
 
     def create(self, kill: int) -> None:
         name = self.name()
-        self.command(lambda: create.create(self.place, name), lambda model: None, "savepoint", kill)
+        self.command(lambda: create.create(self.app_home, name), lambda model: None, "savepoint", kill)
 
     def save_live(self) -> None:
         name = self.name()
@@ -172,7 +172,7 @@ class World:
         if names:
             name = names[choice % len(names)]
             self.command(
-                lambda: restore.restore(self.place, name, (), None, silent),
+                lambda: restore.restore(self.app_home, name, (), None, silent),
                 lambda model: model.restore(name),
                 "restore",
                 kill,
@@ -180,11 +180,11 @@ class World:
 
     def rescale(self, choice: int, kill: int) -> None:
         table = ("totals", "parity", self.model.now.version.windows)[choice % 3]
-        now = self.d and self.place.table(table).spark.partitions()
+        now = self.d and self.app_home.table(table).spark.partitions()
         number = next(n for n in (choice % 4 + 1, 5) if n != now)
 
         def act() -> None:
-            rescale.rescale(shared_session(), self.place, table, number, None, lambda _: None)
+            rescale.rescale(shared_session(), self.app_home, table, number, None, lambda _: None)
 
         self.command(act, lambda model: None, "rescale", kill)
 
@@ -197,11 +197,11 @@ class World:
         def act() -> None:
             spark = session.users_session(shared_session(), load())
             with tempfile.TemporaryDirectory() as feeds:
-                plan = compiled_plan(spark, app(to).spec(), self.place, Path(feeds))
+                plan = compiled_plan(spark, app(to).spec(), self.app_home, Path(feeds))
                 compiled = {one.spec.name: one for one in plan.tables}
                 changed = [one for one in plan.changes if one.kind == "migratable"]
                 wanted = [Migrated(compiled[one.table], one) for one in changed]
-                migrate(spark, self.place, wanted, None, lambda _: None)
+                migrate(spark, self.app_home, wanted, None, lambda _: None)
 
         self.command(act, lambda model: model.migrate(to), "migrate", kill)
 
@@ -210,7 +210,7 @@ class World:
 
         def act() -> None:
             with refused("has this key"):
-                forget.forget(shared_session(), self.place, table, [key], None, lambda _: None)
+                forget.forget(shared_session(), self.app_home, table, [key], None, lambda _: None)
 
         self.command(act, lambda model: model.forget(table, key), "forget", kill)
 
@@ -218,9 +218,9 @@ class World:
         table, key = self._some_key(choice)
 
         def act() -> None:
-            given = (shared_session(), self.place, table, [key], None, lambda _: None, silent)
+            given = (shared_session(), self.app_home, table, [key], None, lambda _: None, silent)
             # State has no windows that are closed.
-            with refused("has no such key"), key_surgery.begun(*given) as surgery:
+            with refused("has no such key"), key_surgery.begin(*given) as surgery:
                 key_surgery.delete(surgery)
 
         self.command(act, lambda model: model.delete(table, key), "state delete", kill)

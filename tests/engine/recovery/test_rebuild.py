@@ -51,7 +51,7 @@ def test_another_filter_and_window_are_rebuilt_from_recorded_rows(tmp_path: Path
     with drive(app("amount > 0", "10 seconds"), home=tmp_path) as d:
         d.push("orders", OLD[:6])
         d.push("orders", OLD[6:])
-    place, new = AppHome(tmp_path / "shop"), app("amount > 3", "5 seconds")
+    home, new = AppHome(tmp_path / "shop"), app("amount > 3", "5 seconds")
     plan = planned(new, tmp_path, tmp_path / "feeds")
     assert [one.kind for one in plan.changes] == ["migratable", "migratable"]
     assert "rebuilt from rows that its streams have recorded since" in plan.changes[0].effects[-1]
@@ -63,13 +63,13 @@ def test_another_filter_and_window_are_rebuilt_from_recorded_rows(tmp_path: Path
     wanted = [Migrated(compiled[one.table], one) for one in plan.changes]
 
     def migrated() -> dict[str, Any]:
-        return migrate(plan.spark, place, wanted, None, lambda _: None, plan.rebuild)
+        return migrate(plan.spark, home, wanted, None, lambda _: None, plan.rebuild)
 
     with killing(FaultPoint.MIGRATION_VIEW_DONE), pytest.raises(Killed):
         migrated()
-    with unfinished.held(place):
+    with unfinished.held(home):
         pass
-    assert {"migrating", "migrating.json"}.isdisjoint(path.name for path in place.path.iterdir())
+    assert {"migrating", "migrating.json"}.isdisjoint(path.name for path in home.path.iterdir())
     since = plan.changes[0].rebuilt
     assert since is not None
 
@@ -101,8 +101,8 @@ def test_a_migration_that_ends_history_is_announced_and_a_rebuild_fills_the_new_
 ) -> None:
     with drive(counted(None), home=tmp_path) as d:
         d.push("orders", OLD)
-        batch = d.handle.home.table("totals").committed()
-    place, new = AppHome(tmp_path / "shop"), counted("sum(amount)")
+        batch = d.handle.home.table("totals").committed_batch()
+    home, new = AppHome(tmp_path / "shop"), counted("sum(amount)")
     found = planned(new, tmp_path, tmp_path / "feeds").changes[0]
     assert found.effects == (
         "more: starts empty",
@@ -122,17 +122,17 @@ def test_a_migration_that_ends_history_is_announced_and_a_rebuild_fills_the_new_
         assert shown(d, "totals", "customer", "n", "more") == of(grouped(OLD, "customer"), len, sum)
         d.push("orders", NEW)
     # Rows of the stream's log are gone: a rebuild is partial, and says so.
-    log = TableLog(place.stream_home("orders").log_files)
+    log = TableLog(home.stream_home("orders").log_files)
     prune(log, 99, newest=(log.newest() or 0) + 9)
     with drive(new, home=tmp_path) as d:
         d.push("orders", NEW)
-        batch = d.handle.home.table("totals").committed()
+        batch = d.handle.home.table("totals").committed_batch()
     plan = planned(counted("max(amount)"), tmp_path, tmp_path / "partial")
     (line,) = fill_advice("shop.py", plan.changes)
     assert "keyfold rebuild shop.py totals --partial" in line
     assert "what was folded from earlier rows is lost" in line
     compiled = {one.spec.name: one for one in plan.tables}
-    migrate(plan.spark, place, [Migrated(compiled["totals"], plan.changes[0])], None, lambda _: None)
+    migrate(plan.spark, home, [Migrated(compiled["totals"], plan.changes[0])], None, lambda _: None)
     capsys.readouterr()
     assert main(["state", "history", "totals", "a", "--home", str(tmp_path)]) == 0
     assert f"it started over after batch {batch}, when the table was migrated" in capsys.readouterr().err
@@ -164,13 +164,13 @@ def rebuilt(new: kf.App, home: Path, feeds: Path, *tables: str, **options: Any) 
     return migrate(plan.spark, plan.home, pairs, "why not", lambda _: None, plan.rebuild, "rebuild")
 
 
-def totals(place: AppHome) -> list[tuple[Any, ...]]:
-    with place.views.open(read_only=True) as store:
+def totals(home: AppHome) -> list[tuple[Any, ...]]:
+    with home.views.open(read_only=True) as store:
         return sorted((row["customer"], row["n"], row["total"]) for row in store.scan("totals"))
 
 
 def test_a_table_is_rebuilt_from_its_source_and_its_initial_files_while_it_is_read(tmp_path: Path) -> None:
-    home, place = tmp_path / "home", AppHome(tmp_path / "home" / "shop")
+    home, app_home = tmp_path / "home", AppHome(tmp_path / "home" / "shop")
     live, history = tmp_path / "live", kf.files(written(tmp_path / "old", "a.json", OLD[:6]))
     written(live, "1.json", OLD[6:])
     before = of_files(live, initial=history)
@@ -179,25 +179,25 @@ def test_a_table_is_rebuilt_from_its_source_and_its_initial_files_while_it_is_re
         written(live, "2.json", NEW[:6])
         handle.drain()
     whole = OLD + NEW[:6]
-    assert totals(place) == of(grouped(whole, "customer"), len, sum)
+    assert totals(app_home) == of(grouped(whole, "customer"), len, sum)
     new, large = of_files(live, "amount > 3", history), [row for row in whole if row["amount"] > 3]
     with killing(FaultPoint.MIGRATION_READY), pytest.raises(Killed):
         rebuilt(new, home, tmp_path / "f1", "totals", "ids")
     # Beside the old table nothing is seen of the new one.
-    assert totals(place) == of(grouped(whole, "customer"), len, sum)
+    assert totals(app_home) == of(grouped(whole, "customer"), len, sum)
     # The first time it is reached is when the initial files are in place, beside.
     with killing(FaultPoint.MIGRATION_RECORDED, 2), pytest.raises(Killed):
         rebuilt(new, home, tmp_path / "f2", "totals", "ids")
-    assert totals(place) == of(grouped(whole, "customer"), len, sum)
+    assert totals(app_home) == of(grouped(whole, "customer"), len, sum)
     with new.start(home=home, spark=shared_session()) as handle:
         handle.drain()
-        assert totals(place) == of(grouped(large, "customer"), len, sum)
+        assert totals(app_home) == of(grouped(large, "customer"), len, sum)
         written(live, "3.json", NEW[6:])
         handle.drain()
         more = [row for row in OLD + NEW if row["amount"] > 3]
-        assert totals(place) == of(grouped(more, "customer"), len, sum)
+        assert totals(app_home) == of(grouped(more, "customer"), len, sum)
         assert [row["n"] for row in handle.table("ids").rows()] == [1, 1]
-    done = [one["what"] for one in audit.entries(place.storage)]
+    done = [one["what"] for one in audit.entries(app_home.storage)]
     assert done == ["initial", "savepoint", "rebuild"]
     (live / "1.json").unlink()
     with pytest.raises(BadOption, match=r"shop\.totals can't be rebuilt whole") as refused:
@@ -207,4 +207,4 @@ def test_a_table_is_rebuilt_from_its_source_and_its_initial_files_while_it_is_re
         rebuilt(of_files(live), home, tmp_path / "f4", "totals")
     rebuilt(new, home, tmp_path / "f5", "totals", partial=True)
     rest = [row for row in OLD[:6] + NEW if row["amount"] > 3]
-    assert totals(place) == of(grouped(rest, "customer"), len, sum)
+    assert totals(app_home) == of(grouped(rest, "customer"), len, sum)

@@ -53,9 +53,9 @@ def app(live: Path, *tables: str) -> kf.App:
     return made
 
 
-def shown(place: AppHome) -> dict[str, list[tuple[Any, ...]]]:
+def shown(home: AppHome) -> dict[str, list[tuple[Any, ...]]]:
     found = {}
-    with place.views.open(read_only=True) as store:
+    with home.views.open(read_only=True) as store:
         for table in ("totals", "regions", "whole"):
             found[table] = sorted(
                 tuple(v for n, v in row.items() if n[0] != "_") for row in store.scan(table)
@@ -92,7 +92,7 @@ def test_a_table_is_rebuilt_with_those_that_read_it_and_a_kill_leaves_all_old_or
     tmp_path: Path,
 ) -> None:
     live, home, made = tmp_path / "live", tmp_path / "home", tmp_path / "made"
-    place, wrong, right, more = AppHome(home / "shop"), rows(0, 9, 100), rows(0, 9), rows(9, 8)
+    app_home, wrong, right, more = AppHome(home / "shop"), rows(0, 9, 100), rows(0, 9), rows(9, 8)
     written(live, "1.json", wrong)
     with app(live).start(home=made, spark=shared_session()) as handle:
         handle.drain()
@@ -121,29 +121,29 @@ def test_a_table_is_rebuilt_with_those_that_read_it_and_a_kill_leaves_all_old_or
     for last, point in ((2, None), (None, FaultPoint.MIGRATION_READY)):
         killed(made, home, act, last, point)
         finished(home)
-        assert shown(place) == recount(wrong + more)
+        assert shown(app_home) == recount(wrong + more)
         assert {n: c for n, c in files(home).items() if "audit" not in n} == old
 
     # From then on all of them become the new ones, whatever the kill was in the middle of.
     after = tmp_path / "recorded"
     shutil.copytree(killed(made, home, act, point=FaultPoint.MIGRATION_RECORDED), after)
-    assert shown(place) == recount(wrong + more)
+    assert shown(app_home) == recount(wrong + more)
     with steps() as counted:
         finished(home)
     new = files(home)
-    assert shown(place) == recount(right + more)
+    assert shown(app_home) == recount(right + more)
     for last in counted.turns():
         killed(after, home, finished, last)
         finished(home)
         assert files(home) == new, f"after step {last}, {counted.kinds[last]}"
 
-    # They go on from there, together.
-    done = audit.entries(place.storage)[-1]
+    # They continue from there, together.
+    done = audit.entries(app_home.storage)[-1]
     assert (done["what"], done["tables"]) == ("rebuild", ["totals", "regions", "whole", "joined"])
     assert done["effects"]["regions"] == ["changes of totals, which is rebuilt with it"]
     with app(live).start(home=home, spark=shared_session()) as handle:
         handle.drain()
-        assert shown(place) == recount(right + more)
+        assert shown(app_home) == recount(right + more)
         written(live, "3.json", more)
         handle.drain()
-        assert shown(place) == recount(right + more + more)
+        assert shown(app_home) == recount(right + more + more)

@@ -47,7 +47,7 @@ def test_every_kind_of_table_goes_on_with_another_number_of_partitions(
         with drive(app(), home=tmp_path) as d:
             for each in (clean, d):
                 fill(each, 1)
-        place = AppHome(tmp_path / "kinds")
+        home = AppHome(tmp_path / "kinds")
         words = ["state", "size", "kinds.windows", "--partitions", "8", "--home", str(tmp_path)]
         capsys.readouterr()
         assert main([*words, "--json"]) == 0
@@ -71,14 +71,14 @@ def test_every_kind_of_table_goes_on_with_another_number_of_partitions(
         assert plan["plan"][0]["time"] == 1
         assert main(planned) == 0
         assert "2 (now)" in capsys.readouterr().out
-        assert place.table("windows").spark.partitions() == 2
+        assert home.table("windows").spark.partitions() == 2
         numbers = {"sums": 5, "windows": 1, "top": 3, "matches": 3, "once": 4, "joined": 3}
         for table, number in numbers.items():
-            entry = rescale.rescale(spark, place, table, number, "more cores", lambda _: None)
+            entry = rescale.rescale(spark, home, table, number, "more cores", lambda _: None)
             assert entry["partitions"] == [2, number]
             assert entry["rows"] >= 4
-            assert place.table(table).spark.partitions() == number
-            assert not (place.path / "rescaling").exists()
+            assert home.table(table).spark.partitions() == number
+            assert not (home.path / "rescaling").exists()
         for number, text in ((5, "has 5 partitions"), (0, "N")):
             assert main(["rescale", "kinds.sums", str(number), "--home", str(tmp_path)]) == 2
             assert text in capsys.readouterr().err
@@ -94,13 +94,13 @@ def test_every_kind_of_table_goes_on_with_another_number_of_partitions(
 
 
 def test_a_failure_at_any_step_leaves_the_old_state_or_is_finished_by_the_next_start(tmp_path: Path) -> None:
-    spark, place = shared_session(), AppHome(tmp_path / "counts")
+    spark, home = shared_session(), AppHome(tmp_path / "counts")
     app = kf.App("counts")
     app.stream("rows", kf.rows([]), schema="k string").by("k").table("n", n="count(*)")
     with drive(app, home=tmp_path) as d:
         d.push("rows", [{"k": k} for k in "abcdef"])
     with pytest.raises(BadOption, match="has 2 partitions"):
-        rescale.rescale(spark, place, "n", 2, None, lambda _: None)
+        rescale.rescale(spark, home, "n", 2, None, lambda _: None)
 
     number = 2
     for step in (FaultPoint.RESCALE_READY, FaultPoint.RESCALE_RECORDED, FaultPoint.RESCALE_SWITCHED):
@@ -110,11 +110,11 @@ def test_a_failure_at_any_step_leaves_the_old_state_or_is_finished_by_the_next_s
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt), handled_by(fail):
-            rescale.rescale(spark, place, "n", number + 1, None, lambda _: None)
+            rescale.rescale(spark, home, "n", number + 1, None, lambda _: None)
         number += step != FaultPoint.RESCALE_READY
         with drive(app, home=tmp_path) as d:
             d.push("rows", [{"k": "a"}])
-            assert place.table("n").spark.partitions() == number
-            assert not (place.path / "rescaling").exists()
+            assert home.table("n").spark.partitions() == number
+            assert not (home.path / "rescaling").exists()
     with drive(app, home=tmp_path) as d:
         assert {row["k"]: row["n"] for row in d.rows("n")} == {**dict.fromkeys("bcdef", 1), "a": 4}

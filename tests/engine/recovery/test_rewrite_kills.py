@@ -1,4 +1,4 @@
-"""A kill at any step of a command that writes state anew leaves the old state, or is finished to the new."""
+"""A kill at any step of a command that rewrites state leaves the old state, or is finished to the new."""
 
 from __future__ import annotations
 
@@ -55,24 +55,24 @@ def rescaled(home: Path) -> None:
 
 def deleted(home: Path) -> None:
     given = (shared_session(), AppHome(home / "shop"), "totals", ["a"], None, lambda _: None, silent)
-    with key_surgery.begun(*given) as surgery:
+    with key_surgery.begin(*given) as surgery:
         key_surgery.delete(surgery)
 
 
 def put(home: Path) -> None:
-    spark, place = session.users_session(shared_session(), load()), AppHome(home / "shop")
-    compiled = state_put._compiled(spark, app().spec(), "totals", place)
-    given = (spark, place, "totals", ["a"], None, lambda _: None, silent)
-    with key_surgery.begun(*given) as surgery:
+    spark, app_home = session.users_session(shared_session(), load()), AppHome(home / "shop")
+    compiled = state_put._compile_table(spark, app().spec(), "totals", app_home)
+    given = (spark, app_home, "totals", ["a"], None, lambda _: None, silent)
+    with key_surgery.begin(*given) as surgery:
         key_surgery.put(surgery, compiled, {"n_count": "7"})
 
 
 def migrated(home: Path) -> None:
-    spark, place = session.users_session(shared_session(), load()), AppHome(home / "shop")
+    spark, app_home = session.users_session(shared_session(), load()), AppHome(home / "shop")
     with tempfile.TemporaryDirectory() as feeds:
-        plan = compiled_plan(spark, app(new=True).spec(), place, Path(feeds))
+        plan = compiled_plan(spark, app(new=True).spec(), app_home, Path(feeds))
         wanted = [Migrated(plan.tables[0], change) for change in plan.changes if change.kind == "migratable"]
-        migrate(spark, place, wanted, None, lambda _: None)
+        migrate(spark, app_home, wanted, None, lambda _: None)
 
 
 def forgotten(home: Path) -> None:
@@ -113,10 +113,10 @@ def files(home: Path) -> dict[str, bytes]:
 
 def of_state(home: Path) -> dict[str, list[str]]:
     """The rows of each table's state, as Spark reads them."""
-    place = AppHome(home / "shop")
+    app_home = AppHome(home / "shop")
     return {
-        table: sorted(map(str, state_of(place, table).rows(shared_session()).frame.collect()))
-        for table in place.storage.list("tables")
+        table: sorted(map(str, state_of(app_home, table).rows(shared_session()).frame.collect()))
+        for table in app_home.storage.list("tables")
     }
 
 

@@ -105,12 +105,12 @@ def test_a_savepoint_of_a_running_app_is_consistent_and_what_came_since_is_proce
         handle.drain()
         assert found(handle) == expected(BATCHES * 2)
         handle.savepoint("full")
-    place = AppHome(home / "shop")
+    app_home = AppHome(home / "shop")
     for name in ("early", "asked", "full"):
-        savepoint = Savepoints(place).find(name)
-        assert not verify.damages(savepoint, Savepoints(place).storage(name), silent)
+        savepoint = Savepoints(app_home).find(name)
+        assert not verify.damages(savepoint, Savepoints(app_home).storage(name), silent)
         assert savepoint.live
-        states = state_check.states(shared_session(), place, name, savepoint.tables)
+        states = state_check.states(shared_session(), app_home, name, savepoint.tables)
         assert state_check.differences(savepoint, states) == []
     counts = savepoint.tables["counts"].state
     assert counts
@@ -122,14 +122,14 @@ def test_a_savepoint_of_a_running_app_is_consistent_and_what_came_since_is_proce
     assert [one.path for one in differing] == ["tables/counts/checkpoint/state"]
     assert set(early["tables"]) == {"counts", "keys_by_count", "minutes"}
     green = local_app_home(tmp_path / "clone", "green")
-    clone.clone(place, "early", green, silent)
+    clone.clone(app_home, "early", green, silent)
     with started(shop(inbox, "green"), tmp_path / "clone") as handle:
         handle.drain()
         assert found(handle) == expected(BATCHES * 2)
-    entry = restore.restore(place, "asked", (), None, silent)
+    entry = restore.restore(app_home, "asked", (), None, silent)
     with started(shop(inbox), home) as handle:
         handle.drain()
         assert found(handle) == expected(BATCHES * 2)
-    restore.restore(place, entry["undo"], (), None, silent)
+    restore.restore(app_home, entry["undo"], (), None, silent)
     with started(shop(inbox), home) as handle:
         assert found(handle) == expected(BATCHES * 2), "nothing had to be processed"

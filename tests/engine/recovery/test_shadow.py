@@ -195,13 +195,13 @@ def test_merged_batches_and_processors_run_again_too(tmp_path: Path) -> None:
     with drive(made, home=tmp_path / "home") as d:
         for number in range(15):
             d.push("plain", [{"k": "abc"[number % 3], "n": number}])
-    place = AppHome(tmp_path / "home" / "shop")
-    lease = Lease(place).take()
-    assert list(Compaction(TableLog(place.stream_home("plain").log_files), lease).run())
+    home = AppHome(tmp_path / "home" / "shop")
+    lease = Lease(home).take()
+    assert list(Compaction(TableLog(home.stream_home("plain").log_files), lease).run())
     lease.release()
     # Spark removes older states than the last ten at some time; before those only the first row will do.
     for batch in range(4):
-        place.table("sums").spark.commit_file(batch).delete()
+        home.table("sums").spark.commit_file(batch).delete()
     with pytest.raises(BadOption) as error:
         shadowed(made, tmp_path / "home", tmp_path / "14", 14, "sums")
     assert "--shadow 10, or fewer; or all of them, --shadow 15" in str(error.value)

@@ -11,7 +11,7 @@ import keyfold as kf
 from keyfold.engine.batch import late_replay
 from keyfold.engine.rescale import rescale
 from keyfold.engine.savepoint import clone, restore
-from keyfold.engine.savepoint.capture import captured, silent
+from keyfold.engine.savepoint.capture import capture, silent
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import QueryFailed, StateMismatch
 from keyfold.testing import Driver, drive, shared_session
@@ -103,7 +103,7 @@ def test_a_sink_that_has_failed_goes_on_below_a_new_one_and_so_do_sinks_that_cha
 def test_sinks_of_an_earlier_version_go_on_through_savepoints_clones_and_other_changes(
     tmp_path: Path,
 ) -> None:
-    home, place = tmp_path / "home", AppHome(tmp_path / "home" / "shop")
+    home, app_home = tmp_path / "home", AppHome(tmp_path / "home" / "shop")
     one, two, new = tmp_path / "one", tmp_path / "two", tmp_path / "new"
     with drive(shop(one, two), home=home) as d:
         push(d, "a")
@@ -111,7 +111,7 @@ def test_sinks_of_an_earlier_version_go_on_through_savepoints_clones_and_other_c
     as_before(home)
     write_position(home, "1", 0)
     assert positions(home) == {"0": 1, "1": 0}
-    captured(place, "old", (), None, silent)
+    capture(app_home, "old", (), None, silent)
 
     with drive(shop(new, one, two), home=home):
         pass
@@ -122,7 +122,7 @@ def test_sinks_of_an_earlier_version_go_on_through_savepoints_clones_and_other_c
 
     # Put back to when positions had numbers; all of the app, or the table alone. The plan is of then.
     for tables in ([], ["totals"]):
-        restore.restore(place, "old", tables, None, silent)
+        restore.restore(app_home, "old", tables, None, silent)
         assert positions(home) == {"0": 1, "1": 0}
         with drive(shop(new, two, one), home=home):
             pass
@@ -130,8 +130,8 @@ def test_sinks_of_an_earlier_version_go_on_through_savepoints_clones_and_other_c
     assert len(sent(one)) == 2
     assert len(sent(two)) == 5
 
-    # A clone's own sinks are new; one that it shares goes on.
-    clone.clone(place, "old", AppHome(home / "green"), silent)
+    # A clone's own sinks are new; one that it shares continues.
+    clone.clone(app_home, "old", AppHome(home / "green"), silent)
     with drive(shop(tmp_path / "blue", two, name="green"), home=home) as d:
         push(d, "c")
     assert sent(tmp_path / "blue") == [("c", 1, 2)]
@@ -139,12 +139,12 @@ def test_sinks_of_an_earlier_version_go_on_through_savepoints_clones_and_other_c
     assert len(sent(two)) == 7
 
     # Another number of partitions is a batch without changes; then the table gets another name.
-    rescale.rescale(shared_session(), place, "totals", 3, None, lambda _: None)
+    rescale.rescale(shared_session(), app_home, "totals", 3, None, lambda _: None)
     renamed = shop(two, new, one, table="sums", was="totals")
     migrated(planned(renamed, home, tmp_path / "feeds"))
     with drive(renamed, home=home) as d:
         push(d, "d")
-        newest = d.handle.home.table("sums").committed()
+        newest = d.handle.home.table("sums").committed_batch()
     assert sent(one)[-1][:2] == ("d", 1)
     assert sent(new)[-1][:2] == ("d", 1)
     assert positions(home, "sums") == dict.fromkeys(("new", "one", "two"), newest)

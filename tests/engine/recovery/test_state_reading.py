@@ -104,7 +104,7 @@ def test_every_kind_of_table_is_read_by_column(tmp_path: Path, capsys: pytest.Ca
     assert main(["savepoint", "create", "then", "--home", str(tmp_path)]) == 0
     with drive(app(), home=tmp_path) as d:
         d.push("rows", [{"k": "c", "x": 5, "t": at(13)}, {"k": "a", "x": 2, "t": at(13)}])
-        batches = d.handle.home.table("sums").committed()
+        batches = d.handle.home.table("sums").committed_batch()
     assert rows("sums", savepoint="then", key=["a"])[0]["n_count"] == 2
     for file in (tmp_path / "kinds/savepoints/then/reading/sums/checkpoint/commits").iterdir():
         file.unlink()  # as a kill in the middle leaves it
@@ -129,13 +129,13 @@ def test_every_kind_of_table_is_read_by_column(tmp_path: Path, capsys: pytest.Ca
         ("upsert", 3),
     ]
 
-    place = AppHome(tmp_path / "kinds")
+    home = AppHome(tmp_path / "kinds")
 
     def delete(point: FaultPoint, facts: dict[str, Any]) -> None:
         # While its files get second names, for Spark to read.
         if point == FaultPoint.STORAGE_NAMED and facts["name"].startswith("state/"):
             with suppress(QueryError):
-                Deletion(place, None, held=False).delete("then")
+                Deletion(home, None, held=False).delete("then")
 
     with handled_by(delete):
         assert main(["state", "read", "kinds.hops", "--savepoint", "then", "--home", str(tmp_path)]) == 1

@@ -54,9 +54,9 @@ def seen(d: Driver) -> dict[str, list[tuple[Any, ...]]]:
     return {table: sorted(tuple(row.values()) for row in d.rows(table)) for table in TABLES}
 
 
-def delete(place: AppHome, table: str, key: str) -> dict[str, Any]:
+def delete(home: AppHome, table: str, key: str) -> dict[str, Any]:
     spark = shared_session()
-    with key_surgery.begun(spark, place, table, [key], "a test", lambda _: None, silent) as surgery:
+    with key_surgery.begin(spark, home, table, [key], "a test", lambda _: None, silent) as surgery:
         return key_surgery.delete(surgery)
 
 
@@ -65,7 +65,7 @@ def test_a_deleted_key_is_gone_everywhere_and_starts_anew(
 ) -> None:
     home, file = tmp_path / "home", tmp_path / "kinds.py"
     file.write_text(FILE)
-    place = AppHome(home / "kinds")
+    app_home = AppHome(home / "kinds")
     with drive(app(), home=home) as d:
         push(d, 1, 1, "abc")
         push(d, 2, 2, "ab")
@@ -76,20 +76,20 @@ def test_a_deleted_key_is_gone_everywhere_and_starts_anew(
                 raise Killed
 
         with handled_by(handle), pytest.raises(Killed):
-            delete(place, table, "a")
+            delete(app_home, table, "a")
 
     with pytest.raises(QueryError, match="has no such key"):
-        delete(place, "sums", "zz")
+        delete(app_home, "sums", "zz")
     with pytest.raises(BadOption, match="the key of kinds"):
-        key_surgery.key_of(place, "sums", ["a", "b"])
+        key_surgery.key_of(app_home, "sums", ["a", "b"])
     killed_at(FaultPoint.REWRITE_READY, "sums")
-    unfinished.finish(place)
+    unfinished.finish(app_home)
     assert main(["state", "read", "kinds.sums", "--key", "a", "--home", str(home), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == [{"k": "a", "n_count": 2, "total_sum": 3}]
     killed_at(FaultPoint.REWRITE_RECORDED, "sums")
-    unfinished.finish(place)
+    unfinished.finish(app_home)
     killed_at(FaultPoint.REWRITE_TABLE_DONE, "windows")
-    delete(place, "matches", "a")
+    delete(app_home, "matches", "a")
     assert main(["state", "read", "kinds.sums", "--key", "a", "--home", str(home), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == []
     words = [
@@ -122,7 +122,7 @@ def test_a_deleted_key_is_gone_everywhere_and_starts_anew(
         # Matches wait for the watermark.
         push(d, 8000, 0, "z")
         matches = [row["k"] for row in d.rows("matches")]
-    whats = [one["what"] for one in audit.entries(place.storage) if one["what"] != "savepoint"]
+    whats = [one["what"] for one in audit.entries(app_home.storage) if one["what"] != "savepoint"]
     assert whats == ["state delete", "state delete", "state delete", "state put"]
     assert [row[:3] for row in now["sums"]] == [("a", 1, 9), ("b", 8, 79), ("c", 1, 1)]
     # What a fold of the rows of `sums` as they are now says.

@@ -69,16 +69,16 @@ def run(made: kf.App, home: Path) -> dict[str, tuple[int, int]]:
     """What the table has after a start that reads all input; its view is what its state says."""
     with made.start(home=home, spark=shared_session()) as handle:
         handle.drain()
-    place, spark = AppHome(home / made.name), session.users_session(shared_session(), load())
+    app_home, spark = AppHome(home / made.name), session.users_session(shared_session(), load())
     with (
         tempfile.TemporaryDirectory() as feeds,
-        place.views.open(read_only=True) as view,
+        app_home.views.open(read_only=True) as view,
     ):
-        for one in compiled_plan(spark, made.spec(), place, Path(feeds)).tables:
-            found = verification.verify(spark, one, place, view)
+        for one in compiled_plan(spark, made.spec(), app_home, Path(feeds)).tables:
+            found = verification.verify(spark, one, app_home, view)
             assert found.compared, found
             assert found.equal, found
-    with place.views.open(read_only=True) as store:
+    with app_home.views.open(read_only=True) as store:
         return {row["k"]: (row["n"], row["total"]) for row in store.scan("totals")}
 
 
@@ -152,41 +152,41 @@ def test_every_operation_works_on_a_savepoint_after_a_kill(
     home: Path, at: tuple[int, FaultPoint], tmp_path: Path
 ) -> None:
     batch = at[0]
-    place, data, spark = AppHome(home / "c2"), home.parent / "data", shared_session()
-    assert (place.table("totals").begun(), place.table("totals").committed()) == (
+    app_home, data, spark = AppHome(home / "c2"), home.parent / "data", shared_session()
+    assert (app_home.table("totals").planned_batch(), app_home.table("totals").committed_batch()) == (
         batch,
         batch - 1 if batch else None,
     )
-    create.create(place, "then", spark=spark)
-    archive.export(place, "then", tmp_path / "file", silent)
-    archive.put(tmp_path / "file", place, "again", silent)
+    create.create(app_home, "then", spark=spark)
+    archive.export(app_home, "then", tmp_path / "file", silent)
+    archive.put(tmp_path / "file", app_home, "again", silent)
     if batch:
-        rows = state_of(place, "totals", savepoint="then").rows(spark).frame.collect()
+        rows = state_of(app_home, "totals", savepoint="then").rows(spark).frame.collect()
         assert {row["k"] for row in rows} == {"ada-l", "bob-m"}
 
     # As they are.
-    clone.clone(place, "then", AppHome(home / "green"), silent)
+    clone.clone(app_home, "then", AppHome(home / "green"), silent)
     assert run(app(data, "green"), home) == folded(0, batch + 1)
-    restore.restore(place, "again", (), None, silent)
+    restore.restore(app_home, "again", (), None, silent)
 
     # The home itself is brought up first.
     def erase(table: str = "totals") -> dict[str, Any]:
-        return forget(spark, place, table, ["ada-l"], None, lambda _: None)
+        return forget(spark, app_home, table, ["ada-l"], None, lambda _: None)
 
     with pytest.raises(BadOption, match=rf"batch {batch} of c2\.totals is not finished"):
         erase()
     assert run(app(data), home) == folded(0, batch + 1)
     receipt = erase()
     erase("best")
-    assert set(receipt["savepoints"]) == set(Savepoints(place).names()) >= {"then", "again"}
-    for name in Savepoints(place).names():
-        verify.require_whole(Savepoints(place).find(name), Savepoints(place).storage(name), silent)
+    assert set(receipt["savepoints"]) == set(Savepoints(app_home).names()) >= {"then", "again"}
+    for name in Savepoints(app_home).names():
+        verify.require_whole(Savepoints(app_home).find(name), Savepoints(app_home).storage(name), silent)
     assert list(traces(home / "c2", "ada-l")) == []
 
     # What was not committed is read again, and new input after it.
     write(data, batch + 1)
-    clone.clone(place, "again", AppHome(home / "blue"), silent)
+    clone.clone(app_home, "again", AppHome(home / "blue"), silent)
     wanted = folded(batch, batch + 2, without="ada-l", before=batch)
     assert run(app(data, "blue"), home) == wanted
-    restore.restore(place, "then", (), None, silent)
+    restore.restore(app_home, "then", (), None, silent)
     assert run(app(data), home) == wanted

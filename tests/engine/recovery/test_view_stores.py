@@ -92,7 +92,7 @@ def test_an_app_and_its_commands_find_the_views(tmp_path: Path, capsys: pytest.C
         views.erase("people", verification.Compare(table.view.keys[0], "=", "bob"), position.batch)
         found = verification.verify(spark, table, home, views)
         assert [(one.key, one.problem) for one in found.state] == [({"person": "bob"}, "is missing")]
-        with view_rebuilding.audited(home, views, "rebuild", None, {"people": found.batch}):
+        with view_rebuilding.audit_rebuild(home, views, "rebuild", None, {"people": found.batch}):
             view_rebuild.rebuild(spark, views, table, home, found.batch)
         assert verification.verify(spark, table, home, views).equal
 

@@ -1,4 +1,4 @@
-"""State that is not whole is refused, by a run and by a check, with the file that is lost."""
+"""Incomplete state is refused, by a run and by a check, with the missing file."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ def total(app: kf.App, home: Path) -> int:
         return int(handle.table("totals").get("a")["x"])
 
 
-def files_of(place: AppHome) -> dict[Path, bytes]:
+def files_of(home: AppHome) -> dict[Path, bytes]:
     """The files of an app, without its lease: a start holds that before it looks at anything."""
-    files = (file for file in place.path.rglob("*") if file.is_file() and file.parent.name != "lease")
+    files = (file for file in home.path.rglob("*") if file.is_file() and file.parent.name != "lease")
     return {file: file.read_bytes() for file in files}
 
 
 def refused(app: kf.App, home: Path, match: str) -> str:
     """What a start says, and that a check says it too and that nothing was written."""
-    place = AppHome(home / "shop")
-    before = files_of(place)
+    app_home = AppHome(home / "shop")
+    before = files_of(app_home)
     with pytest.raises(HomeUnusable, match=match) as error:
         total(app, home)
-    (found,) = findings_of(shared_session(), app.spec(), {}, place.read_plan(), place)
+    (found,) = findings_of(shared_session(), app.spec(), {}, app_home.read_plan(), app_home)
     assert isinstance(found.error, KeyfoldError)
     assert (str(found.error), found.state) == (str(error.value), "differs")
-    after = files_of(place)
+    after = files_of(app_home)
     assert after.keys() == before.keys()
     assert all(after[file] == before[file] for file in before if "tables" in file.parts)
     return str(error.value)

@@ -211,7 +211,7 @@ def test_spark_connect_is_refused_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(ConnectRefused, match="JVM"):
         app.start(spark=session, home=tmp_path)
     with start.start(app.spec(), spark=shared_session(), home=tmp_path):
-        pass  # the home was let go of
+        pass  # the home was released
 
 
 def test_a_schema_and_a_source_that_spark_cannot_read_are_named(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_a_home_is_held_by_one_process_and_a_dead_holders_lease_is_taken_over(
             d.push("orders", [{"region": "eu"}])
             assert d.rows("t") == [{"region": "eu", "n": 1}]
 
-    # A pid that came round again belongs to somebody else.
+    # A reused pid belongs to another process.
     with subprocess.Popen(idle, stdin=subprocess.PIPE) as stranger:
         other = {"pid": stranger.pid, "started": 1.0}
         files = LeaseFiles(AppHome(tmp_path / "shop").storage)

@@ -158,7 +158,7 @@ def test_a_directory_that_is_gone_when_the_query_starts_may_come_back(tmp_path: 
     inbox.mkdir()
     put(inbox, "1.json")
     spark, found = shared_session(), list[Any]()
-    rows = file_names.named(spark.readStream.schema("k string").json(str(inbox)), stream="rows")
+    rows = file_names.name_files(spark.readStream.schema("k string").json(str(inbox)), stream="rows")
     plain = DataFrame(kernel(spark).declare(rows._jdf, True, None, None, {}, True).rows(None), spark)
     inbox.rename(gone)
     writer = plain.writeStream.foreachBatch(lambda frame, _: found.extend(frame.collect()))

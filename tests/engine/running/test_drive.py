@@ -155,7 +155,7 @@ def test_advance_moves_event_time_and_fires_what_is_due() -> None:
         assert _watermark(d) == NOON + timedelta(hours=1)
         assert d.rows("totals") == []
         assert [row["_op"] for row in d.changes("totals")] == ["upsert", "delete"]
-        # A table without a lifetime keeps its rows, and a row that only moves time is no row of it.
+        # A table without a lifetime keeps its rows, and a row that only moves time is not a row of it.
         assert len(d.rows("hours")) == 1
         assert d.rejected("orders") == []
 
@@ -317,7 +317,7 @@ def test_log_lines_after_a_restart_begin_with_the_first_batch_of_the_run(
         for _ in range(2):
             lines = log_lines.Lines(d.handle)
             capsys.readouterr()
-            assert tell() == [], "what was there before this run is no news"
+            assert tell() == [], "what was there before this run is not new"
             d.push("orders", [{"id": "1", "region": "eu", "amount": 10.0, "at": NOON}])
             # Spark reports how long a batch took a moment after its commit.
             assert wait_until(lambda: len(tell()) >= 3, 10), told

@@ -312,7 +312,7 @@ def test_the_clock_of_an_expression_is_the_batchs_own() -> None:
         assert row["day"] == row["days"] == row["first"].date()
         assert row["unix"] == int(row["first"].timestamp())
         assert row["past"] == 1
-        # The replay computes the state again, from which the next batch goes on, and publishes nothing.
+        # The replay computes the state again, from which the next batch continues, and publishes nothing.
         d.crash()
         d.push("rows", [{"k": "a", "at": "2026-01-01T00:00:00Z"}])
         (later,) = d.rows("seen")

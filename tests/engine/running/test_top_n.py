@@ -100,7 +100,7 @@ def test_the_first_rows_of_a_key_have_ranks_and_ties_are_by_time_and_then_by_arr
         # One that is not among the first changes nothing, however late or early it is.
         push(d, ("a", 5, "third", 2), ("a", 4, "none", -100))
         assert changes(d, "most", "s") == []
-        # Those behind it move down; the one before it is not said again.
+        # Those behind it move down; the one before it is not repeated.
         push(d, ("a", 5, "between", 1.5))
         assert changes(d, "most", "s") == [("upsert", "a", 2, "between"), ("upsert", "a", 3, "first")]
         d.crash()
@@ -133,7 +133,7 @@ def test_ranks_go_when_their_key_is_forgotten() -> None:
         push(d, ("a", 7, None, 15), ("b", 6, None, 16))
         assert view(d, "first", "x") == {"a": [(7,)], "b": [(1,), (5,)]}
         assert view(d, "newest", "x") == {"a": (7,), "b": (6,)}
-        # Forgotten and begun anew in one batch: what was is gone all the same.
+        # Forgotten and begun again in one batch: the old row is deleted all the same.
         push(d, ("c", 1, None, 40), ("c", 2, None, 41))
         assert view(d, "first", "x") == {"c": [(1,), (2,)]}
 

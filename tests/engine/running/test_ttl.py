@@ -68,12 +68,12 @@ def test_a_key_goes_when_its_newest_row_and_the_lifetime_reach_the_watermark() -
             assert counts(d, table) == {"b": 3}, "exactly equal is over"
             assert ops(d, table) == {"a": ["upsert", "delete"], "b": ["upsert"] * 3}
 
-        # The watermark of a batch is what earlier batches saw: b is not over when this row of it comes.
+        # The watermark of a batch is what earlier batches saw: b has not expired when this row of it arrives.
         d.push("rows", [row("b", "15:00:00"), row("a", "12:10:00")])
         for table in TABLES:
             assert counts(d, table) == {"b": 4}
             assert ops(d, table) == {"b": ["upsert"], "a": ["upsert", "delete"]}, (
-                "a began anew, then 13:10 was over"
+                "a began again, then 13:10 expired"
             )
 
         d.push("rows", [row("a", "15:00:00")])
@@ -194,7 +194,7 @@ def test_without_event_time_arrival_counts_and_the_next_batch_ends_it() -> None:
         assert d.rows("short") == before
         assert ops(d, "short")["a"] == ["upsert", "delete"]
         d.push("rows", [{"k": "a"}, {"k": "a"}])
-        assert counts(d, "short")["a"] == 2, "it begins anew"
+        assert counts(d, "short")["a"] == 2, "it begins again"
 
 
 def test_a_key_seen_in_the_first_moments_of_1970_lives_until_a_watermark_says_otherwise():

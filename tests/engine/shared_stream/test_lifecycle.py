@@ -158,15 +158,15 @@ def test_without_history_a_log_is_pruned_and_a_later_table_reads_the_source(tmp_
         assert [found(handle, t) for t in ("one", "two", "late")] == [(22, 231)] * 3
         assert [row["raw"] for row in handle.rejected("rows")] == ["not JSON"]
         assert [len(handle.rejected(t)) for t in ("one", "two", "late")] == [0, 0, 1]
-    place = AppHome(home / "shop")
-    assert place.read_plan().tables["late"].shared == ()
-    # That is how it goes on, and nothing is refused.
+    app_home = AppHome(home / "shop")
+    assert app_home.read_plan().tables["late"].shared == ()
+    # It continues so, and nothing is refused.
     put(inbox, 23)
     with started(app, home) as handle:
         handle.drain()
         assert [found(handle, t) for t in ("one", "late")] == [(23, 254)] * 2
-    # The log goes with the last table that reads it, and all begin anew.
-    done = table_removal.remove(place, "reset", ["one", "two", "late"])
+    # The log goes with the last table that reads it, and all begin from scratch.
+    done = table_removal.remove(app_home, "reset", ["one", "two", "late"])
     assert done["streams"] == ["rows"]
     assert recorded(home).batches() == []
     with started(app, home) as handle:

@@ -48,9 +48,9 @@ def test_a_table_sees_that_a_recorded_stream_is_idle_and_is_reset_with_it(
         return [row["n"] for row in handle.table("closed").rows()]
 
     with started(app, home) as handle:
-        assert wait_until(closed, 60), "event time goes on with the clock"
+        assert wait_until(closed, 60), "event time advances with the clock"
         assert sum(closed()) == 2
-        # It goes on because there were no more rows, and not because those of a log were overlooked.
+        # It advances because there were no more rows, and not because those of a log were overlooked.
         reports = handle.queries["closed"]._jsq.recentProgress()
         table = handle.home.table("closed")
         seen = [idle_watermark._rows(json.loads(report.json()), table) for report in reports]
@@ -61,7 +61,7 @@ def test_a_table_sees_that_a_recorded_stream_is_idle_and_is_reset_with_it(
     assert main([*asked, "--with-readers", "--json"]) == 0
     done = json.loads(capsys.readouterr().out)
     assert (done["streams"], sorted(done["tables"])) == (["rows"], ["closed", "counts"])
-    assert AppHome(home / "shop").stream_home("rows").begun() is None
+    assert AppHome(home / "shop").stream_home("rows").planned_batch() is None
     put(inbox, "2", past)
     with started(app, home) as handle:
         handle.drain()

@@ -11,7 +11,7 @@ import pytest
 import keyfold as kf
 from keyfold.engine import start
 from keyfold.engine.batch import late_replay
-from keyfold.engine.log.retention import counted
+from keyfold.engine.log.retention import count_rows
 from keyfold.engine.log.table_log import TableLog
 from keyfold.testing import Driver, drive, shared_session
 
@@ -79,10 +79,10 @@ def test_a_log_changes_no_table_and_has_each_rejected_line_once(tmp_path: Path) 
         direct = run(d)
     with drive(declared(True), home=tmp_path) as d:
         found = run(d)
-        place = d.handle.home
-        counts = {t: counted(TableLog(place.table(t).log_files))["rejected"] for t in ("sums", "order")}
+        home = d.handle.home
+        counts = {t: count_rows(TableLog(home.table(t).log_files))["rejected"] for t in ("sums", "order")}
         assert counts == {"sums": 2, "order": 1}, "null keys, and a row on which an expression throws"
-        assert counted(TableLog(place.stream_home("orders").log_files))["rejected"] == 2
+        assert count_rows(TableLog(home.stream_home("orders").log_files))["rejected"] == 2
         status = d.handle.status()
         assert status["streams"].keys() == {"orders"}
         assert status["streams"]["orders"]["rejected"] == 2

@@ -417,7 +417,7 @@ FLINK: list[tuple[int, str | None, str | None, str | None]] = [
 
 def test_f18_and_f19_tumbling_windows_and_sessions() -> None:
     """F18 (tumble) and F19. One row per batch, watermark 1 s is `late`. A null name is a group in SQL;
-    keyfold rejects null keys, so it is spelled 'null'. At the end event time goes on until all is closed.
+    keyfold rejects null keys, so it is spelled 'null'. At the end event time advances until all is closed.
     """
     app = kf.App("flink")
     schema = "t timestamp, d decimal(10,2), s string, name string"

@@ -416,7 +416,7 @@ def test_a_fold_without_merge_works_where_nothing_is_merged() -> None:
     keyed.sliding("10 seconds", every="10 seconds").table("sliding", chain=chain, n="count(*)")
     with drive(app) as d:
         push(d, ("a", 3, 1), ("a", 12, 9), ("a", 1, 2), ("a", 3, 3), ("b", 1, 8))
-        # [0, 10) is closed by now, so that only the later window goes on.
+        # [0, 10) is closed by now, so that only the later window continues.
         push(d, ("a", 15, 4), ("a", 11, 5), ("a", 2, 6))
         d.crash()
         for table in ("tumbling", "sliding"):

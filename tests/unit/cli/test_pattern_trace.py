@@ -61,4 +61,4 @@ def test_a_row_that_the_pattern_tells_of_itself_is_not_told_again() -> None:
         {"reason": "no number", "raw": '{"a":2.0,"b":null}'},
         {"reason": "malformed JSON", "raw": "{a"},
     ]
-    assert pattern_trace.unseen(rejected, lines) == rejected[1:]
+    assert pattern_trace.untraced_rows(rejected, lines) == rejected[1:]

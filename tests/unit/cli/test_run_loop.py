@@ -38,7 +38,7 @@ def test_a_run_is_shown_twice_a_second_however_often_it_is_asked_whether_it_is_o
     monkeypatch.setattr(run_loop.log_lines.Lines, "tell", lambda lines: shown.append(1))
     monkeypatch.setattr(run_loop.time, "monotonic", lambda: running.now)
     with Stopping() as stopping:
-        ended = run_loop.waited(cast(Any, running), stopping, over=lambda: next(asked), **look)
+        ended = run_loop.wait_until_end(cast(Any, running), stopping, over=lambda: next(asked), **look)
     assert ended == "over"
     assert running.waits == [pause] * 4
     assert len(shown) == shows

@@ -14,7 +14,7 @@ from keyfold.cli.app.loader import load
 from keyfold.engine.realtime import slots
 from keyfold.engine.realtime.query import batch_ms
 from keyfold.engine.realtime.slots import Need
-from keyfold.engine.recovery.query_failure import failed
+from keyfold.engine.recovery.query_failure import explain_failure
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption, RunError
 from keyfold.plan.validate.latency import check_app
@@ -127,7 +127,9 @@ def test_too_few_slots_are_an_error_that_says_how_many_are_needed() -> None:
 
 def test_slots_that_are_gone_while_the_table_runs_are_explained(tmp_path: Path) -> None:
     text = "[CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT] Cannot run the pipelined stage group: it needs 3 slots"
-    error = failed("shop", "totals", 3, Exception(f"{text}\nSQLSTATE: 53000"), AppHome(tmp_path / "shop"))
+    error = explain_failure(
+        "shop", "totals", 3, Exception(f"{text}\nSQLSTATE: 53000"), AppHome(tmp_path / "shop")
+    )
     assert "task slots" in error.what
     assert "it needs 3 slots" in str(error.given)
 

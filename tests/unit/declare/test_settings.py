@@ -43,7 +43,7 @@ def test_every_setting_says_what_it_is():
 
 
 def test_settings_that_nobody_should_need_work_and_are_not_listed(tmp_path):
-    assert set(Settings.model_fields) - settings.INTERNAL == set(settings.listed())
+    assert set(Settings.model_fields) - settings.INTERNAL == set(settings.public_settings())
     assert load(kernel_dir=tmp_path).kernel_dir == tmp_path
     with pytest.raises(BadOption, match="one of: home, local") as refused:
         load(nothing_like_it=1)

@@ -1,4 +1,4 @@
-"""What a savepoint captures of a query that Spark goes on planning."""
+"""What a savepoint captures of a query that Spark keeps planning."""
 
 from __future__ import annotations
 

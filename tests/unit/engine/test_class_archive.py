@@ -93,7 +93,7 @@ def test_an_archive_that_is_not_complete_is_not_used_and_doctor_says_so(
     assert class_archive.condition(settings) == wrong
 
 
-def test_an_archive_that_somebody_else_may_have_written_is_not_used(
+def test_an_archive_that_another_user_may_have_written_is_not_used(
     java: str, kernel: Path, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = archive(java, kernel, settings)

@@ -16,7 +16,7 @@ from keyfold.engine.log import compaction, retention
 from keyfold.engine.log.compaction import Compaction, Merge
 from keyfold.engine.log.log_writer import sweep
 from keyfold.engine.log.manifest import KINDS, Kind
-from keyfold.engine.log.retention import NEWEST, counted, drop_side_outputs, prune, prune_side_outputs
+from keyfold.engine.log.retention import NEWEST, count_rows, drop_side_outputs, prune, prune_side_outputs
 from keyfold.engine.log.table_log import ROWS_AT_ONCE, TableLog
 from keyfold.engine.storage.layout import local_app_home
 from keyfold.engine.storage.lease import Lease
@@ -205,12 +205,12 @@ def test_a_process_that_is_killed_leaves_the_log_readable(
 
 def test_merged_batches_are_pruned_and_stay_counted(log: TableLog, lease: Lease) -> None:
     filled(log, 60)
-    sums = counted(log)
+    sums = count_rows(log)
     compacted(log, lease)
     assert prune(log, read_upto=20) == 20
-    assert counted(log) == sums
+    assert count_rows(log) == sums
     assert prune(log, read_upto=59) == 49
-    assert counted(TableLog(log.storage.root)) == sums
+    assert count_rows(TableLog(log.storage.root)) == sums
     assert not list((log.storage.root / "merged").glob("*/part-change.parquet")), "the changes are gone"
     raws = [r["raw"] for m in log.after(-1) for rows in log.rows(m, "rejected") for r in rows.to_pylist()]
     assert len(raws) == sums["rejected"]
@@ -219,12 +219,12 @@ def test_merged_batches_are_pruned_and_stay_counted(log: TableLog, lease: Lease)
     batches, size = prune_side_outputs(log)
     assert (batches, size > 0) == (49, True)
     assert log.batches() == list(range(50, 60))
-    assert counted(log) == sums
+    assert count_rows(log) == sums
 
 
 def test_one_kind_of_side_output_of_merged_batches_goes(log: TableLog, lease: Lease) -> None:
     filled(log, 60)
-    sums = counted(log)
+    sums = count_rows(log)
     compacted(log, lease)
     prune(log, read_upto=59)
     kept = {kind: rows_of(log, kind) for kind in ("late", "rejected", "duplicate")}
@@ -238,7 +238,7 @@ def test_one_kind_of_side_output_of_merged_batches_goes(log: TableLog, lease: Le
         for part in manifest.parts:
             if part.kind != "change":
                 log.verify(part)
-    assert counted(log) == sums
+    assert count_rows(log) == sums
     drop_side_outputs(log, "rejected")
     drop_side_outputs(log, "duplicate")
     assert log.batches() == list(range(50, 60)), "what has nothing left goes as a whole"

@@ -11,9 +11,9 @@ import pytest
 
 import keyfold as kf
 from keyfold.engine.compile.compiled import Compiled
-from keyfold.engine.log.shared_streams import decided
+from keyfold.engine.log.shared_streams import decide
 from keyfold.engine.recovery import compilation_record, definition
-from keyfold.engine.recovery.compilation_record import FILE, record, recorded
+from keyfold.engine.recovery.compilation_record import FILE, read_compiled, record
 from keyfold.engine.sources.file_names import QueryFiles
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.stored_app import StoredApp
@@ -53,7 +53,7 @@ class Table(Compiled):
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AppHome:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AppHome:
     """The home of an app that has started in this directory."""
     (tmp_path / "data").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -62,42 +62,42 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AppHome:
     return found
 
 
-def started(place: AppHome, spec: AppSpec, settings: Settings | None = None) -> None:
+def started(home: AppHome, spec: AppSpec, settings: Settings | None = None) -> None:
     table = Table(spec.tables[0], cast(Any, None), MEANING, "", VIEW, False, None)
-    record(place, settings or load(), decided(spec, StoredApp(), place), [table], {})
+    record(home, settings or load(), decide(spec, StoredApp(), home), [table], {})
 
 
-def has_state(place: AppHome, meaning: dict[str, str], directory: str | None = None) -> None:
-    checkpoint = place.path / "tables" / "totals" / "checkpoint" / "offsets"
+def has_state(home: AppHome, meaning: dict[str, str], directory: str | None = None) -> None:
+    checkpoint = home.path / "tables" / "totals" / "checkpoint" / "offsets"
     checkpoint.mkdir(parents=True)
     (checkpoint / "0").write_text("v1\n{}\n-")
     entry = {"meaning": meaning, "directories": {"orders": directory or f"file:{Path.cwd()}/data"}}
-    place.storage.put("app.json", json.dumps({"tables": {"totals": entry}}).encode())
+    home.storage.put("app.json", json.dumps({"tables": {"totals": entry}}).encode())
 
 
-def test_the_same_app_has_the_same_meaning_and_view(place: AppHome) -> None:
-    found = recorded(shop(kf.files("data"), help="moved to another line"), load(), place)
+def test_the_same_app_has_the_same_meaning_and_view(home: AppHome) -> None:
+    found = read_compiled(shop(kf.files("data"), help="moved to another line"), load(), home)
     assert found is None, "help is a part of the view"
-    found = recorded(shop(kf.files("data")), load(), place)
+    found = read_compiled(shop(kf.files("data")), load(), home)
     assert found is not None
     (table,) = found.tables
     assert (definition.meaning_of(table), table.view) == (MEANING, VIEW)
     assert (table.files.directories(), table.files.numbers()) == ({"orders": f"file:{Path.cwd()}/data"}, [0])
 
 
-def test_state_of_the_definition_that_is_recorded_fits(place: AppHome) -> None:
-    has_state(place, MEANING)
-    assert recorded(shop(kf.files("data")), load(), place) is not None
+def test_state_of_the_definition_that_is_recorded_fits(home: AppHome) -> None:
+    has_state(home, MEANING)
+    assert read_compiled(shop(kf.files("data")), load(), home) is not None
 
 
-def test_spark_is_asked_if_the_state_is_of_another_definition(place: AppHome) -> None:
-    has_state(place, {**MEANING, "column:n": "count(`amount`)"})
-    assert recorded(shop(kf.files("data")), load(), place) is None
+def test_spark_is_asked_if_the_state_is_of_another_definition(home: AppHome) -> None:
+    has_state(home, {**MEANING, "column:n": "count(`amount`)"})
+    assert read_compiled(shop(kf.files("data")), load(), home) is None
 
 
-def test_spark_is_asked_if_the_state_is_of_files_in_another_directory(place: AppHome) -> None:
-    has_state(place, MEANING, "file:/elsewhere")
-    assert recorded(shop(kf.files("data")), load(), place) is None
+def test_spark_is_asked_if_the_state_is_of_files_in_another_directory(home: AppHome) -> None:
+    has_state(home, MEANING, "file:/elsewhere")
+    assert read_compiled(shop(kf.files("data")), load(), home) is None
 
 
 @pytest.mark.parametrize(
@@ -111,34 +111,36 @@ def test_spark_is_asked_if_the_state_is_of_files_in_another_directory(place: App
         lambda: shop(kf.rows([])),
     ],
 )
-def test_spark_is_asked_about_another_declaration(place: AppHome, other: Any) -> None:
-    assert recorded(other(), load(), place) is None
+def test_spark_is_asked_about_another_declaration(home: AppHome, other: Any) -> None:
+    assert read_compiled(other(), load(), home) is None
 
 
-def test_spark_is_asked_with_other_settings(place: AppHome) -> None:
-    assert recorded(shop(kf.files("data")), load(spark={"spark.sql.ansi.enabled": "false"}), place) is None
+def test_spark_is_asked_with_other_settings(home: AppHome) -> None:
+    assert (
+        read_compiled(shop(kf.files("data")), load(spark={"spark.sql.ansi.enabled": "false"}), home) is None
+    )
 
 
-def test_spark_is_asked_if_the_code_has_changed(place: AppHome, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_is_asked_if_the_code_has_changed(home: AppHome, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compilation_record, "_CODE", Path(__file__).parent)
-    assert recorded(shop(kf.files("data")), load(), place) is None
+    assert read_compiled(shop(kf.files("data")), load(), home) is None
 
 
-def test_spark_is_asked_in_another_directory(place: AppHome, monkeypatch: pytest.MonkeyPatch) -> None:
-    (place.path / "data").mkdir()
-    monkeypatch.chdir(place.path)
-    assert recorded(shop(kf.files("data")), load(), place) is None
+def test_spark_is_asked_in_another_directory(home: AppHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home.path / "data").mkdir()
+    monkeypatch.chdir(home.path)
+    assert read_compiled(shop(kf.files("data")), load(), home) is None
 
 
-def test_spark_is_asked_if_the_directory_of_a_stream_is_gone(place: AppHome) -> None:
+def test_spark_is_asked_if_the_directory_of_a_stream_is_gone(home: AppHome) -> None:
     Path("data").rmdir()
-    assert recorded(shop(kf.files("data")), load(), place) is None
+    assert read_compiled(shop(kf.files("data")), load(), home) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"hash": "0", "tables": {}}'])
-def test_spark_is_asked_if_the_record_is_damaged(place: AppHome, content: bytes) -> None:
-    place.storage.put(FILE, content)
-    assert recorded(shop(kf.files("data")), load(), place) is None
+def test_spark_is_asked_if_the_record_is_damaged(home: AppHome, content: bytes) -> None:
+    home.storage.put(FILE, content)
+    assert read_compiled(shop(kf.files("data")), load(), home) is None
 
 
 @pytest.mark.parametrize(
@@ -151,28 +153,28 @@ def test_spark_is_asked_if_the_record_is_damaged(place: AppHome, content: bytes)
     ],
     ids=["a function", "files elsewhere", "another format", "a schema registry"],
 )
-def test_what_depends_on_more_than_the_declaration_is_not_recorded(place: AppHome, depending: Any) -> None:
-    started(place, depending())
-    assert not (place.path / FILE).exists()
-    assert recorded(depending(), load(), place) is None
+def test_what_depends_on_more_than_the_declaration_is_not_recorded(home: AppHome, depending: Any) -> None:
+    started(home, depending())
+    assert not (home.path / FILE).exists()
+    assert read_compiled(depending(), load(), home) is None
 
 
-def test_functions_and_catalogs_from_elsewhere_are_not_recorded(place: AppHome) -> None:
+def test_functions_and_catalogs_from_elsewhere_are_not_recorded(home: AppHome) -> None:
     settings = load(spark={"spark.sql.extensions": "org.example.Functions"})
-    started(place, shop(kf.files("data")), settings)
-    assert recorded(shop(kf.files("data")), settings, place) is None
+    started(home, shop(kf.files("data")), settings)
+    assert read_compiled(shop(kf.files("data")), settings, home) is None
 
 
-def test_a_renamed_table_is_compared_by_spark(place: AppHome) -> None:
+def test_a_renamed_table_is_compared_by_spark(home: AppHome) -> None:
     spec = shop(kf.files("data"))
     renamed = replace(spec, tables=(replace(spec.tables[0], was="sums"),))
-    started(place, renamed)
-    assert recorded(renamed, load(), place) is not None
-    place.storage.put("app.json", json.dumps({"tables": {"sums": {"meaning": MEANING}}}).encode())
-    assert recorded(renamed, load(), place) is None
+    started(home, renamed)
+    assert read_compiled(renamed, load(), home) is not None
+    home.storage.put("app.json", json.dumps({"tables": {"sums": {"meaning": MEANING}}}).encode())
+    assert read_compiled(renamed, load(), home) is None
 
 
-def test_secrets_are_neither_recorded_nor_compared(place: AppHome) -> None:
-    started(place, shop(kf.files("data")), load(spark={"spark.hadoop.fs.s3a.secret.key": "one"}))
+def test_secrets_are_neither_recorded_nor_compared(home: AppHome) -> None:
+    started(home, shop(kf.files("data")), load(spark={"spark.hadoop.fs.s3a.secret.key": "one"}))
     other = load(spark={"spark.hadoop.fs.s3a.secret.key": "other"})
-    assert recorded(shop(kf.files("data")), other, place) is not None
+    assert read_compiled(shop(kf.files("data")), other, home) is not None

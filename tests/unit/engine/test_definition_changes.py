@@ -11,10 +11,10 @@ from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.recovery.definition_changes import (
     Readers,
     TableChange,
-    compared,
+    compare,
     readers_of,
     removed_tables,
-    renamed,
+    rename,
 )
 from keyfold.engine.state.mapping import widens
 from keyfold.engine.storage.stored_app import StoredApp, StoredTable
@@ -74,7 +74,7 @@ def change(
         None,
         layout=now or layout(COUNT),
     )
-    return compared(entry, BASE | new, compiled, readers, operators)
+    return compare(entry, BASE | new, compiled, readers, operators)
 
 
 def test_what_state_does_not_depend_on_takes_effect_at_the_next_start() -> None:
@@ -209,9 +209,9 @@ def test_a_fold_with_another_state_needs_a_migrate() -> None:
 
 
 def test_a_renamed_table_must_not_be_read_by_its_old_name() -> None:
-    found = renamed(TableChange("new", "same"), "old", Readers())
+    found = rename(TableChange("new", "same"), "old", Readers())
     assert (found.kind, found.was, found.effects) == ("migratable", "old", ("renamed from old",))
-    assert renamed(TableChange("new", "same"), "old", Readers(("r",))).kind == "incompatible"
+    assert rename(TableChange("new", "same"), "old", Readers(("r",))).kind == "incompatible"
 
 
 def test_readers_and_removed_tables_are_those_of_the_home_too() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from keyfold.engine.recovery.query_failure import failed
+from keyfold.engine.recovery.query_failure import explain_failure
 from keyfold.engine.spark_errors import KernelError, kernel_error
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import RunError
@@ -53,7 +53,7 @@ def told(*messages: str) -> tuple[str, str, str]:
 
 
 def explained(found: Error) -> tuple[str, str, str]:
-    error: RunError = failed("shop", "totals", 3, found, AppHome(Path("home/shop").resolve()))
+    error: RunError = explain_failure("shop", "totals", 3, found, AppHome(Path("home/shop").resolve()))
     return error.what, error.given or "", error.hint or ""
 
 

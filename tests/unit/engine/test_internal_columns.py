@@ -42,4 +42,4 @@ def test_no_other_python_file_spells_an_internal_name() -> None:
 def test_users_columns_are_told_from_internal_ones() -> None:
     names = ["id", internal_columns.TIME, "_KF_x"]
     assert internal_columns.visible(names) == ["id", "_KF_x"]
-    assert internal_columns.reserved(names) == [internal_columns.TIME, "_KF_x"]
+    assert internal_columns.reserved_names(names) == [internal_columns.TIME, "_KF_x"]

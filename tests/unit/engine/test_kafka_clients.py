@@ -16,7 +16,7 @@ import pytest
 import keyfold as kf
 from keyfold import kafka_names
 from keyfold.engine.kafka import listening
-from keyfold.engine.kafka.topics import parsed
+from keyfold.engine.kafka.topics import parse_topic
 from keyfold.errors import BadOption, RunError
 
 
@@ -106,7 +106,7 @@ def _librdkafka_table() -> str:
 
 
 def test_a_topic_on_the_command_line_is_a_name_and_a_number_of_partitions() -> None:
-    assert (parsed("orders"), parsed("orders:4")) == (("orders", 1), ("orders", 4))
+    assert (parse_topic("orders"), parse_topic("orders:4")) == (("orders", 1), ("orders", 4))
 
 
 @pytest.mark.parametrize(
@@ -121,4 +121,4 @@ def test_a_topic_on_the_command_line_is_a_name_and_a_number_of_partitions() -> N
 )
 def test_a_topic_that_kafka_would_not_accept_is_refused(text: str, words: str) -> None:
     with pytest.raises(BadOption, match=words):
-        parsed(text)
+        parse_topic(text)

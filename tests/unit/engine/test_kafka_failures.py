@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from keyfold.engine.recovery.query_failure import failed
+from keyfold.engine.recovery.query_failure import explain_failure
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import RunError
 
@@ -21,7 +21,7 @@ GONE = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This se
 
 
 def test_lost_messages_are_named_and_not_said_to_come_back(tmp_path: Path) -> None:
-    text = str(failed("shop", "totals", 3, RuntimeError(LOST), AppHome(tmp_path)))
+    text = str(explain_failure("shop", "totals", 3, RuntimeError(LOST), AppHome(tmp_path)))
     assert text.startswith("messages were deleted from Kafka before shop.totals had read them")
     assert "given: Partitions Set(orders-2, orders-3) have been deleted.\n" in text
     assert "on_data_loss='warn'" in text
@@ -29,7 +29,7 @@ def test_lost_messages_are_named_and_not_said_to_come_back(tmp_path: Path) -> No
 
 
 def test_a_topic_that_is_gone_is_told_with_what_to_do_if_it_is_made_again(tmp_path: Path) -> None:
-    text = str(failed("shop", "totals", 3, RuntimeError(GONE), AppHome(tmp_path)))
+    text = str(explain_failure("shop", "totals", 3, RuntimeError(GONE), AppHome(tmp_path)))
     assert text.startswith("a topic that shop.totals reads is no longer there")
     assert "`keyfold reset shop.totals`" in text
 
@@ -38,7 +38,7 @@ def test_the_error_of_a_sink_has_one_place_and_one_advice(tmp_path: Path) -> Non
     error = RunError(
         "a change is larger than topic totals accepts", given="too large", hint="raise the limit"
     )
-    found = failed("shop", "totals", 3, error, AppHome(tmp_path))
+    found = explain_failure("shop", "totals", 3, error, AppHome(tmp_path))
     assert (found.table, found.batch) == ("totals", 3)
     assert str(found) == (
         "a change is larger than topic totals accepts\n"

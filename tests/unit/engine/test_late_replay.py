@@ -30,7 +30,7 @@ def sent(home: TableHome, batch: int) -> list[dict[str, Any]]:
 
 
 def identities(home: TableHome) -> dict[Path, tuple[int, int]]:
-    """Which files are there, by what changes when one is written anew."""
+    """Which files are there, by what changes when one is rewritten."""
     return {file: (file.stat().st_ino, file.stat().st_mtime_ns) for file in (home.path / "side").iterdir()}
 
 
@@ -48,10 +48,10 @@ class TestHandle:
         app = kf.App("shop")
         orders = app.stream("orders", kf.rows([]), schema="region string")
         orders.by("region").table("totals", n="count(*)")
-        place = AppHome(tmp_path / "shop")
-        put(place.table("totals"), 3, said("a", START, START))
+        home = AppHome(tmp_path / "shop")
+        put(home.table("totals"), 3, said("a", START, START))
         none = cast(Any, None)
-        running = RunningApp(SharedStreams(app.spec()), none, place, none, NoViews())
+        running = RunningApp(SharedStreams(app.spec()), none, home, none, NoViews())
         handle = Handle(running, none, none)
         assert [row["raw"] for row in handle.late("totals")] == ["a"]
         with pytest.raises(QueryError, match="a table that reads it: totals"):

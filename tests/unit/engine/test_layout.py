@@ -21,10 +21,10 @@ def test_a_home_that_is_a_file_is_refused_with_advice(tmp_path: Path) -> None:
 
 
 def test_a_broken_plan_is_named(tmp_path: Path) -> None:
-    place = homes.local_app_home(tmp_path, "shop")
-    place.plan.write_text("{")
+    home = homes.local_app_home(tmp_path, "shop")
+    home.plan.write_text("{")
     with pytest.raises(HomeUnusable, match=r"app\.json"):
-        place.read_plan()
+        home.read_plan()
 
 
 def test_a_table_is_found_by_its_full_name_or_alone_where_there_is_one_app(tmp_path: Path) -> None:
@@ -50,12 +50,12 @@ def test_a_replaced_file_leaves_nothing_beside_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [None, "", "{", "[1]"])
 def test_a_status_that_is_missing_or_damaged_is_empty(tmp_path: Path, text: str | None) -> None:
-    place = homes.local_app_home(tmp_path, "shop")
+    home = homes.local_app_home(tmp_path, "shop")
     if text is not None:
-        place.status.write_text(text)
-    assert place.read_status() == {}
-    place.write_status({"tables": {}})
-    assert place.read_status() == {"tables": {}}
+        home.status.write_text(text)
+    assert home.read_status() == {}
+    home.write_status({"tables": {}})
+    assert home.read_status() == {"tables": {}}
 
 
 def test_the_last_commit_is_taken_back_and_its_batch_is_begun_but_not_committed(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_the_last_commit_is_taken_back_and_its_batch_is_begun_but_not_committed(
         for name in ("0", "1", ".1.crc"):
             (home.checkpoint / log / name).touch()
     home.spark.uncommit_last()
-    assert (home.begun(), home.committed()) == (1, 0)
+    assert (home.planned_batch(), home.committed_batch()) == (1, 0)
     assert not (home.checkpoint / "commits" / ".1.crc").exists()
 
 

@@ -20,11 +20,12 @@ import pytest
 from keyfold.engine.polling import wait_until
 from keyfold.engine.storage import lease_takeover
 from keyfold.engine.storage.layout import AppHome, local_app_home
-from keyfold.engine.storage.lease import Lease, current, holder
+from keyfold.engine.storage.lease import Lease, current
 from keyfold.engine.storage.lease_files import LeaseFiles, LeaseRecord
 from keyfold.engine.storage.processes import identity, same_host, this_host
 from keyfold.errors import HomeLocked, HomeUnusable, LeaseLost
 from keyfold.fault_points import FaultPoint, handled_by
+from tests.leases import holder
 from tests.storage.lease_contract import ELSEWHERE, LeaseContract, record
 
 # Holds the lease, and says for each line that it reads whether it may write.

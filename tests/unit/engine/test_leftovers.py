@@ -14,8 +14,8 @@ from keyfold.engine.storage.layout import AppHome
 def test_a_directory_that_is_still_written_does_not_hide_the_interrupt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = AppHome(tmp_path / "shop")
-    place.storage.put("rescaling/a", b"x")
+    home = AppHome(tmp_path / "shop")
+    home.storage.put("rescaling/a", b"x")
 
     def full(*_: object, **__: object) -> None:
         raise OSError(39, "Directory not empty")
@@ -23,8 +23,8 @@ def test_a_directory_that_is_still_written_does_not_hide_the_interrupt(
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "rmtree", full)
         with pytest.raises(OSError, match="not empty"):
-            place.storage.delete("rescaling")
-        leftovers.discard(place, "rescaling")
-    assert place.storage.list("rescaling") == ["a"]
-    leftovers.discard(place, "rescaling")
-    assert place.storage.list("rescaling") == []
+            home.storage.delete("rescaling")
+        leftovers.discard(home, "rescaling")
+    assert home.storage.list("rescaling") == ["a"]
+    leftovers.discard(home, "rescaling")
+    assert home.storage.list("rescaling") == []

@@ -14,18 +14,18 @@ from keyfold.settings import load
 
 
 def test_the_local_files_are_in_the_home_by_default(tmp_path: Path) -> None:
-    place = local_app_home(tmp_path, "shop")
-    place.use_local(None)
-    assert str(place.views) == str(tmp_path / "shop" / "views.db")
-    place.use_local(tmp_path)
-    assert place.status == tmp_path / "shop" / "status.json"
+    home = local_app_home(tmp_path, "shop")
+    home.use_local(None)
+    assert str(home.views) == str(tmp_path / "shop" / "views.db")
+    home.use_local(tmp_path)
+    assert home.status == tmp_path / "shop" / "status.json"
     assert not (tmp_path / "shop" / "local.json").exists()
 
 
 def test_another_directory_is_found_by_whoever_knows_the_home(tmp_path: Path) -> None:
-    place = local_app_home(tmp_path / "home", "shop")
-    place.use_local(tmp_path / "local")
-    place.write_status({"tables": {}})
+    home = local_app_home(tmp_path / "home", "shop")
+    home.use_local(tmp_path / "local")
+    home.write_status({"tables": {}})
     found = AppHome(tmp_path / "home" / "shop")
     assert str(found.views) == str(tmp_path / "local" / "shop" / "views.db")
     assert found.read_status() == {"tables": {}}
@@ -53,9 +53,9 @@ def test_a_directory_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_record_that_makes_no_sense_means_the_home(tmp_path: Path) -> None:
-    place = local_app_home(tmp_path, "shop")
+    home = local_app_home(tmp_path, "shop")
     (tmp_path / "shop" / "local.json").write_text("[")
-    assert str(place.views) == str(tmp_path / "shop" / "views.db")
+    assert str(home.views) == str(tmp_path / "shop" / "views.db")
 
 
 def test_logs_are_local_files(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from keyfold.engine.log.manifest import Manifest, Part, Reason
 from keyfold.engine.log.retention import (
     Dropped,
     Totals,
-    counted,
+    count_rows,
     drop_side_outputs,
     prune,
     prune_side_outputs,
@@ -78,7 +78,7 @@ class TestReading:
 
     def test_a_log_that_does_not_exist_has_no_batches(self, tmp_path: Path) -> None:
         log = TableLog(tmp_path / "none")
-        assert (log.batches(), log.newest(), log.find(0), counted(log)) == ([], None, None, {})
+        assert (log.batches(), log.newest(), log.find(0), count_rows(log)) == ([], None, None, {})
 
     def test_a_part_that_is_not_as_it_was_is_named(self, log: TableLog) -> None:
         (part,) = changed(log, 3).parts
@@ -114,10 +114,10 @@ class TestRetention:
         assert totals(log) == Totals(
             3, {"change": 4, "late": 0, "rejected": 0, "duplicate": 0, "dropped_partial": 0}
         )
-        assert counted(log)["change"] == 6
+        assert count_rows(log)["change"] == 6
         assert prune(log, read_upto=5) == 3, "the newest stay whoever has read them"
 
-    def test_what_somebody_has_not_read_stays(self, log: TableLog) -> None:
+    def test_what_a_reader_has_not_read_stays(self, log: TableLog) -> None:
         for batch in range(6):
             changed(log, batch)
         assert prune(log, read_upto=-1) == -1
@@ -141,7 +141,7 @@ class TestRetention:
         assert found is not None
         assert [batch.to_pylist()[0]["raw"] for batch in log.rows(found, "rejected")] == ["{}"]
         assert not (log.storage.root / found.of_kind("change")[0].path).exists()
-        assert counted(log)["rejected"] == 1
+        assert count_rows(log)["rejected"] == 1
 
     def test_side_outputs_go_when_asked_for_and_stay_counted(self, log: TableLog) -> None:
         for batch in range(6):
@@ -151,7 +151,7 @@ class TestRetention:
         assert prune_side_outputs(log, timedelta(hours=5.5)) == (1, part.bytes)
         assert log.batches() == [1, 2, 3, 4, 5]
         assert prune_side_outputs(log)[0] == 3, "the newest stay"
-        assert counted(log)["rejected"] == 6
+        assert count_rows(log)["rejected"] == 6
 
     def test_one_kind_of_side_output_goes_and_the_others_stay(self, log: TableLog) -> None:
         late = {**REJECTED, "kind": "late"}
@@ -173,19 +173,19 @@ class TestRetention:
         assert sorted(file.name for file in (log.storage.root / "data/1-test").iterdir()) == [
             "part-rejected.parquet"
         ]
-        assert counted(log) == Counter(late=12, rejected=1)
+        assert count_rows(log) == Counter(late=12, rejected=1)
 
     def test_a_kill_before_files_are_removed_counts_no_batch_twice(self, log: TableLog) -> None:
         for batch in range(6):
             changed(log, batch)
         content = {"layout": 1, "upto": 3, "counts": {"change": 4}}
         (log.storage.root / "totals.json").write_text(json.dumps(content))
-        assert counted(log)["change"] == 6
+        assert count_rows(log)["change"] == 6
 
     def test_totals_that_are_torn_are_named(self, log: TableLog) -> None:
         (log.storage.root / "totals.json").write_text('{"layout": 1, "up')
         with pytest.raises(HomeUnusable, match=r"totals\.json is damaged"):
-            counted(log)
+            count_rows(log)
 
 
 class Noting(Follower):

@@ -29,11 +29,11 @@ def rows(log: TableLog, kind: Any) -> list[tuple[int, Any]]:
 
 @pytest.mark.parametrize("merged", [False, True])
 def test_no_row_of_the_key_is_left_and_the_others_are_as_they_were(tmp_path: Path, merged: bool) -> None:
-    place = local_app_home(tmp_path, "shop")
-    files = place.table("t").log_files
+    home = local_app_home(tmp_path, "shop")
+    files = home.table("t").log_files
     filled(TableLog(files), 40)
     if merged:
-        lease = Lease(place).take()
+        lease = Lease(home).take()
         assert list(Compaction(TableLog(files), lease).run())
         lease.release()
     log = TableLog(files)

@@ -18,13 +18,13 @@ COUNTS = {"change": 1, "late": 0, "rejected": 0, "duplicate": 0}
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> AppHome:
+def app_home(tmp_path: Path) -> AppHome:
     return AppHome(tmp_path / "shop")
 
 
 @pytest.fixture
-def home(place: AppHome) -> TableHome:
-    return place.table("totals")
+def home(app_home: AppHome) -> TableHome:
+    return app_home.table("totals")
 
 
 def manifest(batch: int) -> Manifest:
@@ -58,17 +58,17 @@ def test_a_committed_batch_is_published_with_what_spark_recorded(home: TableHome
     assert home.spark.next_watermark(1) == datetime(1970, 1, 1, 0, 2, tzinfo=UTC)
 
 
-def test_a_batch_that_is_not_committed_is_forgotten(place: AppHome, home: TableHome) -> None:
+def test_a_batch_that_is_not_committed_is_forgotten(app_home: AppHome, home: TableHome) -> None:
     log = TableLog(home.log_files)
     prepared.prepare(log, manifest(0))
-    unfinished.finish(place)
+    unfinished.finish(app_home)
     commit(home, 0)  # of another attempt, which has not come to its end
     assert prepared.settle(home, "totals") is None
     assert log.batches() == []
 
 
 def test_a_start_publishes_what_a_kill_has_left_also_if_it_is_killed_itself(
-    place: AppHome, home: TableHome
+    app_home: AppHome, home: TableHome
 ) -> None:
     class Crash(Exception):
         pass
@@ -80,7 +80,7 @@ def test_a_start_publishes_what_a_kill_has_left_also_if_it_is_killed_itself(
     prepared.prepare(TableLog(home.log_files), manifest(0))
     commit(home, 0)
     with handled_by(crash), pytest.raises(Crash):
-        unfinished.finish(place)
-    unfinished.finish(place)
+        unfinished.finish(app_home)
+    unfinished.finish(app_home)
     assert TableLog(home.log_files).batches() == [0]
     assert prepared.settle(home, "totals") is None

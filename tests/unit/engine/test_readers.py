@@ -54,7 +54,7 @@ def snapshot(home: TableHome, batch: int) -> None:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> AppHome:
+def app_home(tmp_path: Path) -> AppHome:
     return AppHome(tmp_path / "app")
 
 
@@ -70,60 +70,60 @@ def test_a_table_enriched_as_of_event_time_is_not_read_by_its_changes() -> None:
     assert [use.number for use in readers.readers(app, "sums")] == [2, 3]
 
 
-def test_how_far_a_reader_is_stands_in_its_offsets(place: AppHome) -> None:
-    home = place.table("reader")
-    assert readers.read_upto(place, USE) == readers.planned_upto(place, USE) == -1
+def test_how_far_a_reader_is_stands_in_its_offsets(app_home: AppHome) -> None:
+    home = app_home.table("reader")
+    assert readers.read_upto(app_home, USE) == readers.planned_upto(app_home, USE) == -1
     readers.record(USE, home, [1])
     planned(home, 0, {"logOffset": 9}, None)
-    assert readers.read_upto(place, USE) == -1, "the other source had rows before"
+    assert readers.read_upto(app_home, USE) == -1, "the other source had rows before"
     planned(home, 1, {"logOffset": 10}, 4)
     planned(home, 2, {"logOffset": 10}, 7)
     planned(home, 3, {"logOffset": 10}, 8, committed=False)
-    assert readers.planned_upto(place, USE) == 8
-    assert readers.read_upto(place, USE) == 7
-    assert readers.kept_after(place, USE) == 4, "batch 2 may have to run again"
+    assert readers.planned_upto(app_home, USE) == 8
+    assert readers.read_upto(app_home, USE) == 7
+    assert readers.kept_after(app_home, USE) == 4, "batch 2 may have to run again"
 
 
-def test_a_use_that_a_plan_reads_twice_is_as_far_as_the_slower_of_its_offsets(place: AppHome) -> None:
-    readers.record(USE, place.table("reader"), [0, 2])
-    planned(place.table("reader"), 0, 5, 99, 4)
-    assert readers.read_upto(place, USE) == 4
+def test_a_use_that_a_plan_reads_twice_is_as_far_as_the_slower_of_its_offsets(app_home: AppHome) -> None:
+    readers.record(USE, app_home.table("reader"), [0, 2])
+    planned(app_home.table("reader"), 0, 5, 99, 4)
+    assert readers.read_upto(app_home, USE) == 4
 
 
-def test_a_reader_that_begins_with_a_snapshot_is_at_its_batch(place: AppHome) -> None:
-    home = place.table("reader")
+def test_a_reader_that_begins_with_a_snapshot_is_at_its_batch(app_home: AppHome) -> None:
+    home = app_home.table("reader")
     readers.record(USE, home, [0])
     snapshot(home, 6)
-    assert readers.read_upto(place, USE) == readers.kept_after(place, USE) == 6
+    assert readers.read_upto(app_home, USE) == readers.kept_after(app_home, USE) == 6
     planned(home, 0, 8, committed=False)
-    assert readers.read_upto(place, USE) == 6
-    assert readers.planned_upto(place, USE) == 8
+    assert readers.read_upto(app_home, USE) == 6
+    assert readers.planned_upto(app_home, USE) == 8
     planned(home, 0, 8)
-    assert readers.read_upto(place, USE) == 8
-    assert readers.kept_after(place, USE) == 6
+    assert readers.read_upto(app_home, USE) == 8
+    assert readers.kept_after(app_home, USE) == 6
 
 
-def test_a_log_is_kept_for_its_slowest_reader(place: AppHome) -> None:
-    log = TableLog(place.table("sums").log)
+def test_a_log_is_kept_for_its_slowest_reader(app_home: AppHome) -> None:
+    log = TableLog(app_home.table("sums").log)
     for batch in range(20):
         publish(log, batch, {"change": [{"_op": "upsert", "k": "a"}]}, schema=CHANGES)
-    readers.record(USE, place.table("reader"), [0])
-    planned(place.table("reader"), 0, 3)
-    planned(place.table("reader"), 1, 12)
-    assert prune(log, readers.kept_after(place, USE)) == 3
+    readers.record(USE, app_home.table("reader"), [0])
+    planned(app_home.table("reader"), 0, 3)
+    planned(app_home.table("reader"), 1, 12)
+    assert prune(log, readers.kept_after(app_home, USE)) == 3
     assert log.batches()[0] == 4
 
 
-def test_tables_that_have_read_another_are_known_from_their_homes(place: AppHome) -> None:
-    readers.record(USE, place.table("reader"), [0])
-    assert contents.readers(place, "sums") == [], "it has not begun"
-    planned(place.table("reader"), 0, 0)
-    assert contents.readers(place, "sums") == ["reader"]
-    assert contents.readers(place, "reader") == []
+def test_tables_that_have_read_another_are_known_from_their_homes(app_home: AppHome) -> None:
+    readers.record(USE, app_home.table("reader"), [0])
+    assert contents.readers(app_home, "sums") == [], "it has not begun"
+    planned(app_home.table("reader"), 0, 0)
+    assert contents.readers(app_home, "sums") == ["reader"]
+    assert contents.readers(app_home, "reader") == []
 
 
-def test_batches_of_other_tables_that_have_changes_count_as_left(place: AppHome) -> None:
-    home, log = place.table("reader"), TableLog(place.table("sums").log)
+def test_batches_of_other_tables_that_have_changes_count_as_left(app_home: AppHome) -> None:
+    home, log = app_home.table("reader"), TableLog(app_home.table("sums").log)
     backlog = Backlog(home, (), readers.uses(reader(Changes("sums"))))
     readers.record(USE, home, [0])
     assert backlog.files() == (0, 0, 0)
@@ -139,10 +139,10 @@ def test_batches_of_other_tables_that_have_changes_count_as_left(place: AppHome)
     assert backlog.files() == (5, 0, 5)
 
 
-def test_a_stream_beside_changes_makes_the_files_left_unknown_unless_it_is_files(place: AppHome) -> None:
+def test_a_stream_beside_changes_makes_the_files_left_unknown_unless_it_is_files(app_home: AppHome) -> None:
     source = Source("rows", Connector("rows", "json"), "k string", None, 0)
     spec = reader(Union((source, Changes("sums"))))
-    home = place.table("reader")
+    home = app_home.table("reader")
     assert Backlog(home, sources(spec.input), readers.uses(spec)).files() is None
 
 
@@ -154,7 +154,7 @@ def test_rows_are_overlaid_with_changes_that_came_after_them() -> None:
 
     rows = [batch(("upsert", 1, "a"), ("upsert", 2, "b")), batch(("upsert", 3, "c"))]
     changed = [batch(("upsert", 2, "B"), ("upsert", 4, "d")), batch(("upsert", 2, "BB"), ("delete", 3, None))]
-    found = reader_snapshot.overlaid(iter(rows), changed, ["k"])
+    found = reader_snapshot.overlay(iter(rows), changed, ["k"])
     assert [(row["k"], row["v"]) for one in found for row in one.to_pylist()] == [
         (1, "a"),
         (2, "BB"),

@@ -1,4 +1,4 @@
-"""Positions of sinks: from numbers, as an earlier version wrote them, to names; and batches that are gone."""
+"""Positions of sinks: from numbers, as an earlier version wrote them, to names; and missing batches."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 from keyfold.cli.reports import size_forecast as shown
 from keyfold.engine.status import size_history
 from keyfold.engine.status.size_forecast import forecast
-from keyfold.engine.status.size_history import SizeHistory, SizeSample, thinned
+from keyfold.engine.status.size_history import SizeHistory, SizeSample, thin
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
 from keyfold.read.metrics import RunStatus, TableStatus
@@ -96,16 +96,16 @@ def status(at: datetime, batch: int | None, rows: int = 1) -> RunStatus:
 
 
 def test_a_running_app_records_one_size_a_minute_and_the_last(tmp_path: Path) -> None:
-    place = AppHome(tmp_path)
-    history = SizeHistory(place)
+    home = AppHome(tmp_path)
+    history = SizeHistory(home)
     history.add(status(AT, None))
     for second in range(0, 150, 10):
         history.add(status(AT + timedelta(seconds=second), second, second))
     history.add(status(AT + timedelta(seconds=150), 149, 149), last=True)
-    assert [one.rows for one in size_history.read(place)["totals"]] == [0, 60, 149]
-    again = SizeHistory(place)
+    assert [one.rows for one in size_history.read(home)["totals"]] == [0, 60, 149]
+    again = SizeHistory(home)
     again.add(status(AT + timedelta(days=1), 150, 150))
-    assert [one.rows for one in size_history.read(place)["totals"]] == [0, 60, 149, 150]
+    assert [one.rows for one in size_history.read(home)["totals"]] == [0, 60, 149, 150]
 
 
 def test_a_damaged_file_is_no_error(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_damaged_file_is_no_error(tmp_path: Path) -> None:
 def test_of_many_samples_the_old_ones_are_thinned() -> None:
     found: list[SizeSample] = []
     for one in samples(5000, 1):
-        found = thinned([*found, one])
+        found = thin([*found, one])
     assert len(found) <= 600
     assert found[0].batch == 0
     assert found[-1].batch == 4999

@@ -12,7 +12,7 @@ from keyfold.engine.storage.source_offsets import (
     MessagesOffset,
     OtherOffset,
     SourceOffset,
-    typed,
+    parse_offset,
 )
 
 
@@ -33,4 +33,4 @@ from keyfold.engine.storage.source_offsets import (
     ],
 )
 def test_the_kind_of_a_source_shows_in_its_offset(document: Any, offset: SourceOffset) -> None:
-    assert typed(document) == offset
+    assert parse_offset(document) == offset

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from keyfold.engine.erasure.savepoint_erasure import key_then
-from keyfold.engine.migration.table_names import renamed, then_called
+from keyfold.engine.migration.table_names import rename, then_called
 from keyfold.engine.storage.stored_app import StoredApp, StoredTable
 from keyfold.engine.surgery.key_erasure import TableKey
 
@@ -15,32 +15,32 @@ def plan(**tables: StoredTable) -> StoredApp:
 
 
 def test_a_table_has_its_old_name_in_savepoints_from_before_a_rename() -> None:
-    sums = renamed(TABLE, "totals", "1")
+    sums = rename(TABLE, "totals", "1")
     now = plan(sums=sums)
     assert then_called(now, "sums", plan(totals=TABLE, other=TABLE)) == "totals"
     assert then_called(now, "sums", now) == "sums"
     assert then_called(now, "sums", plan(other=TABLE)) is None
-    twice = plan(amounts=renamed(sums, "sums", "2"))
+    twice = plan(amounts=rename(sums, "sums", "2"))
     for then, name in ((plan(totals=TABLE), "totals"), (now, "sums"), (twice, "amounts")):
         assert then_called(twice, "amounts", then) == name
 
 
 def test_a_restore_takes_a_rename_back_and_savepoints_since_then_have_the_newer_name() -> None:
-    later = plan(sums=renamed(TABLE, "totals", "1"))
+    later = plan(sums=rename(TABLE, "totals", "1"))
     assert then_called(plan(totals=TABLE), "totals", later) == "sums"
     # It is renamed again, to something else.
-    assert then_called(plan(amounts=renamed(TABLE, "totals", "5")), "amounts", later) == "sums"
+    assert then_called(plan(amounts=rename(TABLE, "totals", "5")), "amounts", later) == "sums"
 
 
 def test_another_table_that_took_the_old_name_is_another_table() -> None:
-    now = plan(sums=renamed(TABLE, "totals", "1"), totals=TABLE)
+    now = plan(sums=rename(TABLE, "totals", "1"), totals=TABLE)
     assert then_called(now, "sums", now) == "sums"
     assert then_called(now, "totals", now) == "totals"
     # The savepoint is older than the rename, and so than the table that has the name today.
     assert then_called(now, "sums", plan(totals=TABLE)) == "totals"
     assert then_called(now, "totals", plan(totals=TABLE)) is None
     # A name that a table had for a while, and another one has now.
-    assert then_called(plan(b=renamed(TABLE, "a", "1")), "b", plan(b=renamed(TABLE, "c", "2"))) is None
+    assert then_called(plan(b=rename(TABLE, "a", "1")), "b", plan(b=rename(TABLE, "c", "2"))) is None
 
 
 def test_without_definitions_nothing_is_known() -> None:

@@ -140,16 +140,16 @@ def test_a_large_batch_waits_for_one_that_has_begun_unless_it_is_asked_for(
         follower = ViewFollower(log, store, schema)
         manifests = filled(log, schema, 5)
         follower.start()
-        follower.begun()
+        follower.announce_batch()
         follower.offer(manifests[0])
-        follower.begun()
+        follower.announce_batch()
         follower.offer(manifests[1])
         assert follower.wait_for(1, 30)
         assert committed == [1], "both at once"
         follower.offer(manifests[2])
         assert follower.wait_for(2, 30), "who waits gets it without another batch"
         follower.offer(manifests[3])
-        with follower.awaited(3):
+        with follower.announce_wait(3):
             store.wait("t", 3, 30)
         follower.offer(manifests[4])
         follower.close(30)

@@ -16,9 +16,9 @@ def test_kf_files_takes_formats_that_the_engine_has() -> None:
 
 @pytest.mark.parametrize("name", sorted(FORMATS))
 def test_a_format_whose_schema_the_engine_hands_to_spark_needs_one(name: str) -> None:
-    assert formats.named(name).needs_schema
-    assert formats.named(name.upper()).needs_schema
-    assert not formats.named(name).only_streamed
+    assert formats.find_format(name).needs_schema
+    assert formats.find_format(name.upper()).needs_schema
+    assert not formats.find_format(name).only_streamed
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,10 @@ def test_a_format_whose_schema_the_engine_hands_to_spark_needs_one(name: str) ->
     ],
 )
 def test_what_never_ends_can_only_be_streamed(name: str, endless: bool, only_streamed: bool) -> None:
-    assert (formats.named(name).endless, formats.named(name).only_streamed) == (endless, only_streamed)
+    assert (formats.find_format(name).endless, formats.find_format(name).only_streamed) == (
+        endless,
+        only_streamed,
+    )
 
 
 def test_kf_rate_never_ends() -> None:

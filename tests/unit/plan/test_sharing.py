@@ -30,15 +30,15 @@ def shared(spec: AppSpec) -> bool:
     return sharing.is_shared(spec, spec.streams[0])
 
 
-def decided(place: AppHome, spec: AppSpec, **stored: Any) -> set[str]:
+def decided(home: AppHome, spec: AppSpec, **stored: Any) -> set[str]:
     """The tables that read the log of the stream."""
-    found = shared_streams.decided(spec, StoredApp.from_json({"tables": {}, **stored}), place)
+    found = shared_streams.decide(spec, StoredApp.from_json({"tables": {}, **stored}), home)
     return {table.name for table in spec.tables if found.of(table)}
 
 
-def begin(place: AppHome, *tables: str) -> None:
+def begin(home: AppHome, *tables: str) -> None:
     for table in tables:
-        offsets = place.path / "tables" / table / "checkpoint" / "offsets"
+        offsets = home.path / "tables" / table / "checkpoint" / "offsets"
         offsets.mkdir(parents=True)
         (offsets / "0").write_text("v1\n{}\n")
 
@@ -119,33 +119,33 @@ def test_a_table_that_follows_another_as_of_event_time_reads_its_stream_too() ->
 
 
 def test_the_choice_of_the_first_start_stays(tmp_path: Path) -> None:
-    text, place = kf.files("data", format="csv"), AppHome(tmp_path / "shop")
-    assert decided(place, declared(text, "one")) == set()
-    assert decided(place, declared(text, "one", "two")) == {"one", "two"}
-    begin(place, "one")
+    text, home = kf.files("data", format="csv"), AppHome(tmp_path / "shop")
+    assert decided(home, declared(text, "one")) == set()
+    assert decided(home, declared(text, "one", "two")) == {"one", "two"}
+    begin(home, "one")
     # A second table on a stream that is read directly.
     direct = recorded(False, "one")
-    assert decided(place, declared(text, "one", "two"), **direct) == set()
+    assert decided(home, declared(text, "one", "two"), **direct) == set()
     with pytest.raises(
         StateMismatch, match=r"shared=True does not match the state: .* read its source; nothing was changed"
     ):
-        decided(place, declared(text, "one", "two", shared=True), **direct)
+        decided(home, declared(text, "one", "two", shared=True), **direct)
     # A table that is left on a stream with a log, or added to it.
     logged = recorded(True, "one")
-    assert decided(place, declared(text, "one"), **logged) == {"one"}
-    assert decided(place, declared(text, "one", "three"), **logged) == {"one", "three"}
+    assert decided(home, declared(text, "one"), **logged) == {"one"}
+    assert decided(home, declared(text, "one", "three"), **logged) == {"one", "three"}
 
 
 def test_a_table_that_is_left_out_for_a_while_counts(tmp_path: Path) -> None:
-    text, place = kf.files("data", format="csv"), AppHome(tmp_path / "shop")
-    begin(place, "gone")
-    assert decided(place, declared(text, "one", "two"), **recorded(False, "gone")) == set()
-    assert decided(place, declared(text, "one"), **recorded(True, "gone")) == {"one"}
+    text, home = kf.files("data", format="csv"), AppHome(tmp_path / "shop")
+    begin(home, "gone")
+    assert decided(home, declared(text, "one", "two"), **recorded(False, "gone")) == set()
+    assert decided(home, declared(text, "one"), **recorded(True, "gone")) == {"one"}
     with pytest.raises(StateMismatch, match=r"keyfold reset shop\.gone"):
-        decided(place, declared(text, "one", shared=False), **recorded(True, "gone"))
+        decided(home, declared(text, "one", shared=False), **recorded(True, "gone"))
     # Once it is reset the choice is free again.
-    (place.path / "tables/gone/checkpoint/offsets/0").unlink()
-    assert decided(place, declared(text, "one", "two"), **recorded(False, "gone")) == {"one", "two"}
+    (home.path / "tables/gone/checkpoint/offsets/0").unlink()
+    assert decided(home, declared(text, "one", "two"), **recorded(False, "gone")) == {"one", "two"}
 
 
 def test_tables_in_real_time_mode_read_the_topic_itself(tmp_path: Path) -> None:
@@ -156,11 +156,11 @@ def test_tables_in_real_time_mode_read_the_topic_itself(tmp_path: Path) -> None:
             rows.by("k").table(name, n="count(*)", latency=latency)
         return app.spec()
 
-    place = AppHome(tmp_path / "shop")
+    home = AppHome(tmp_path / "shop")
     assert not shared(spec("realtime"))
-    assert decided(place, spec("realtime")) == set()
-    begin(place, "a", "b")
-    assert decided(place, spec(None), **recorded(False, "a", "b")) == set()
-    assert decided(place, spec(None), **recorded(True, "a", "b")) == {"a", "b"}
+    assert decided(home, spec("realtime")) == set()
+    begin(home, "a", "b")
+    assert decided(home, spec(None), **recorded(False, "a", "b")) == set()
+    assert decided(home, spec(None), **recorded(True, "a", "b")) == {"a", "b"}
     with pytest.raises(StateMismatch, match="has read the log of stream rows since it began"):
-        decided(place, spec("realtime"), **recorded(True, "a", "b"))
+        decided(home, spec("realtime"), **recorded(True, "a", "b"))

@@ -14,10 +14,10 @@ SAID = "revenue covers rows since 2026-01-01T12:00:00Z, after batch 7"
 
 def migrated(home: Path) -> None:
     """A home whose table totals has a column that a migration added."""
-    place = AppHome(home / "shop")
-    make_app(place, {TOTALS: ROWS[TOTALS]})
-    totals = replace(place.read_plan().tables["totals"], since={"revenue": KnownSince(AT, 7)})
-    place.write_plan(place.read_plan().with_tables({"totals": totals}))
+    app_home = AppHome(home / "shop")
+    make_app(app_home, {TOTALS: ROWS[TOTALS]})
+    totals = replace(app_home.read_plan().tables["totals"], since={"revenue": KnownSince(AT, 7)})
+    app_home.write_plan(app_home.read_plan().with_tables({"totals": totals}))
 
 
 def test_rows_and_get_say_it_beside_the_rows(cli: Cli, tmp_path: Path) -> None:

@@ -243,9 +243,9 @@ class TestRejected:
         assert (none["rows"], none["rejected"]) == ([], 2)
 
     def test_a_frequent_reason_does_not_hide_a_rare_one(self, cli: Cli, tmp_path: Path) -> None:
-        place = AppHome(tmp_path / "shop")
-        make_app(place, {TOTALS: ROWS[TOTALS]})
-        log = TableLog(place.table("totals").log)
+        home = AppHome(tmp_path / "shop")
+        make_app(home, {TOTALS: ROWS[TOTALS]})
+        log = TableLog(home.table("totals").log)
         often = [f'column amount: "v{n}" is not a valid double' for n in range(500)]
         rare = ["key region is null"] * 3 + ["divided by zero"]
         for batch, reasons in enumerate((often, rare, [f"unlike {chr(97 + n)}" for n in range(25)])):
@@ -277,9 +277,9 @@ class TestRejected:
         assert (none.code, "no row was rejected for a reason with 'no such'" in none.err) == (0, True)
 
     def test_rows_that_were_only_counted_are_counted_by_their_reason(self, cli: Cli, tmp_path: Path) -> None:
-        place = AppHome(tmp_path / "shop")
-        make_app(place, {TOTALS: ROWS[TOTALS]})
-        log = TableLog(place.table("totals").log)
+        home = AppHome(tmp_path / "shop")
+        make_app(home, {TOTALS: ROWS[TOTALS]})
+        log = TableLog(home.table("totals").log)
         row = {"kind": "rejected", "reason": "key 1 is null", "raw": "{}"}
         made = publish(log, 0, {"rejected": [row]})
         reasons = (
@@ -311,9 +311,9 @@ class TestRejected:
         assert "did you mean 'orders'" in found.err
 
     def test_a_damaged_plan_is_said(self, cli: Cli, tmp_path: Path) -> None:
-        place = AppHome(tmp_path / "shop")
-        place.path.mkdir()
-        place.plan.write_text("{")
+        home = AppHome(tmp_path / "shop")
+        home.path.mkdir()
+        home.plan.write_text("{")
         found = cli("side", "show", "rejected", "totals", "--home", tmp_path, "--json")
         assert found.code == 1
         assert found.json["error"]["kind"] == "HomeUnusable"

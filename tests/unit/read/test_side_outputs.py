@@ -19,7 +19,7 @@ def test_side_outputs_are_read_by_kind_with_the_batch_they_are_of(tmp_path: Path
     whole = {"kind": "file", "reason": "the header is ...", "raw": "1,2", "file": "/a.csv", "count": 13}
     kept = {"kind": "duplicate", "step": "distinct id", "raw": "{}", "count": 1}
     publish(log, 12, {"rejected": [whole], "duplicate": [kept]})
-    first, second = (row.document() for row in side_outputs.rejected(log))
+    first, second = (row.document() for row in side_outputs.read_rejected(log))
     assert first.pop("at") <= second.pop("at") <= datetime.now(UTC)
     assert first == {"batch": 3, "reason": "r", "raw": "a\u2028b", "stream": "s"}
     assert second == {

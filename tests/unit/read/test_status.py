@@ -15,7 +15,7 @@ from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.errors import RunError
 from keyfold.read import open_home
-from keyfold.read.metrics import RunStatus, StreamStatus, TableStatus, published
+from keyfold.read.metrics import RunStatus, StreamStatus, TableStatus, read_status
 from tests.cli.conftest import ROWS, TOTALS, make_app
 
 AT = "2026-01-01T12:00:00.000250+00:00"
@@ -107,7 +107,7 @@ def test_fields_of_another_version_are_neither_missed_nor_kept() -> None:
     found = TableStatus.read({**older, "of_tomorrow": 1})
     assert same(found.document(), older)
     assert (found.keys_at, found.dropped_partials) == (None, None)
-    assert same(found.changed(running=False).document(), {**older, "running": False})
+    assert same(found.replace(running=False).document(), {**older, "running": False})
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def home(tmp_path: Path) -> AppHome:
 def test_a_status_that_cannot_be_read_is_none(home: AppHome) -> None:
     for damaged in ("{", "[]", '{"at": "yesterday"}', '{"tables": {"totals": 5}}', '{"failures": [{}]}'):
         home.status.write_text(damaged)
-        assert published(home).tables == {}
+        assert read_status(home).tables == {}
         assert open_home(home.path.parent).app("shop").status().state == "stopped"
 
 
@@ -180,9 +180,9 @@ def test_a_running_app_tells_its_process(home: AppHome) -> None:
 def test_a_failed_start_is_added_to_the_last_status(home: AppHome) -> None:
     home.write_status({**STATUS, "failures": []})
     record_failure(home, RunError("no port", table="totals"))
-    found = published(home)
+    found = read_status(home)
     assert [(one.table, one.kind) for one in found.failures] == [("totals", "RunError")]
-    assert found.tables["totals"] == RunStatus.read(STATUS).stopped().tables["totals"]
+    assert found.tables["totals"] == RunStatus.read(STATUS).as_stopped().tables["totals"]
     home.status.unlink()
     record_failure(home, RunError("no port"))
     assert set(home.read_status()) == {"app", "started", "streams", "tables", "failures"}

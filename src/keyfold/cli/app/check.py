@@ -56,7 +56,7 @@ def findings_of(
     # An error is reported for its table, and the other tables are checked all the same.
     sides = Lookups(spark, session.kernel(spark))
     upstream = Upstream(spec, {})
-    shared = shared_streams.decided(spec, stored, home)
+    shared = shared_streams.decide(spec, stored, home)
     analyzed: dict[str, Analysis | Exception] = {}
     streams: dict[str, CompiledStream] = {}
     for table in spec.tables:
@@ -82,10 +82,10 @@ def findings_of(
 
 def findings_recorded(app: RecordedApp, stored: StoredApp, home: AppHome) -> list[Finding]:
     """The same of an app that Spark has compiled earlier."""
-    return [_recorded(app, table, stored, home) for table in app.tables]
+    return [_check_recorded(app, table, stored, home) for table in app.tables]
 
 
-def _recorded(app: RecordedApp, table: Compiled, stored: StoredApp, home: AppHome) -> Finding:
+def _check_recorded(app: RecordedApp, table: Compiled, stored: StoredApp, home: AppHome) -> Finding:
     from keyfold.engine.recovery import stream_definition
 
     name, spec = table.spec.name, app.shared.spec
@@ -119,7 +119,7 @@ def _finding(
         )
         definition_check.check(spec, stored, compiled, home)
         require_whole(compiled, home)
-        definition_check.check_log(spec.name, compiled, home.table(name))
+        definition_check.check_log(compiled, home.table(name))
     except Exception as error:
         if process.is_java_end(error):
             raise
@@ -136,4 +136,4 @@ def require_whole(compiled: Compiled, home: AppHome) -> None:
 
 
 def _has_state(table: str, stored: StoredApp, home: AppHome) -> bool:
-    return table in stored.tables or home.table(table).begun() is not None
+    return table in stored.tables or home.table(table).planned_batch() is not None

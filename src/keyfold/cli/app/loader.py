@@ -32,7 +32,7 @@ def load(target: str) -> Loaded:
     """The app of `APP.py` or `APP.py:name`; a file that can't be loaded is a `BadApp`."""
     path, wanted = _split(target)
     module = _module(path)
-    app = _chosen(module, path, wanted)
+    app = _choose_app(module, path, wanted)
     arguments.require_tables(app.spec())
     latency.check_app(app.spec())
     return Loaded(app, module, path)
@@ -95,7 +95,7 @@ def _module(path: Path) -> types.ModuleType:
     sys.modules[name] = module
     if str(path.parent) not in sys.path:
         sys.path.insert(0, str(path.parent))
-    with _explained(path):
+    with _explain_errors(path):
         exec(compile(_source(path), str(path), "exec", dont_inherit=True), module.__dict__)
     return module
 
@@ -108,7 +108,7 @@ def _source(path: Path) -> bytes:
 
 
 @contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _explain_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except KeyfoldError:
@@ -163,10 +163,10 @@ def _frame(path: Path, error: BaseException) -> traceback.FrameSummary | None:
     return next(iter((near or own)[-1:]), None)
 
 
-def _chosen(module: types.ModuleType, path: Path, wanted: str | None) -> App:
+def _choose_app(module: types.ModuleType, path: Path, wanted: str | None) -> App:
     apps = {name: value for name, value in vars(module).items() if isinstance(value, App)}
     if wanted is not None:
-        return _named(apps, module, path, wanted)
+        return _find_app(apps, module, path, wanted)
     if not apps:
         raise BadApp(f"there is no app in {path.name}", given=path, hint=_EXAMPLE)
     if len({id(app) for app in apps.values()}) > 1:
@@ -175,7 +175,7 @@ def _chosen(module: types.ModuleType, path: Path, wanted: str | None) -> App:
     return next(iter(apps.values()))
 
 
-def _named(apps: dict[str, App], module: types.ModuleType, path: Path, wanted: str) -> App:
+def _find_app(apps: dict[str, App], module: types.ModuleType, path: Path, wanted: str) -> App:
     if wanted in apps:
         return apps[wanted]
     other = vars(module).get(wanted)

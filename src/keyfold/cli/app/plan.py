@@ -44,7 +44,7 @@ class AppPlan:
 
 
 @contextmanager
-def planned(
+def plan_app(
     loaded: Loaded, home: str | None, *, stopped: bool = False, runs: bool = False
 ) -> Iterator[AppPlan]:
     """An app compiled by Spark and compared with its home, which is not written.
@@ -66,7 +66,7 @@ def planned(
 
     settings = load(home=home)
     if home:
-        home_of(home)  # for its error, if that is no directory
+        home_of(home)  # for its error, if that is not a directory
     spec = loaded.app.spec()
     with (
         TemporaryDirectory(prefix="keyfold-plan-", ignore_cleanup_errors=True) as directory,
@@ -81,10 +81,10 @@ def planned(
             # Of a home elsewhere, the local files say whether the app runs on this host.
             refuse_running(app_home)
         local = isinstance(settings.home, Path)
-        known = compilation_record.recorded(spec, settings, app_home) if local and not runs else None
+        known = compilation_record.read_compiled(spec, settings, app_home) if local and not runs else None
         if known is not None:
             output.say(compilation_record.UNCHANGED)
-            yield _compared(None, spec, app_home, known.tables, known.streams, Path(directory))
+            yield _compare(None, spec, app_home, known.tables, known.streams, Path(directory))
             return
         for_workers(loaded)
         output.say("starting Spark" if local else f"opening {settings.home} through Spark")
@@ -92,7 +92,7 @@ def planned(
         own = settings.model_copy(update={"home": Path(directory), "local": None})
         spark = session_of(own, small=not runs and (not stopped or is_small(settings)))
         if not isinstance(settings.home, Path):
-            with remote_home.explained(settings.home):
+            with remote_home.explain_errors(settings.home):
                 storage = SparkStorage(session.kernel(spark), spark, f"{settings.home}/{spec.name}")
                 app_home = AppHome(settings.local_directory / spec.name, storage)
         output.say(f"comparing {spec.name} with {app_home.shown}")
@@ -131,13 +131,13 @@ def compiled_plan(spark: SparkSession, spec: AppSpec, home: AppHome, feeds: Path
     from keyfold.engine.log import shared_streams
 
     inputs = empty_feeds(spec, feeds)
-    shared = shared_streams.decided(spec, home.read_plan(), home)
+    shared = shared_streams.decide(spec, home.read_plan(), home)
     streams = compile_streams(spark, shared, inputs)
     tables = compile_app(spark, spec, inputs, None, None, shared, streams)
-    return _compared(spark, spec, home, tables, streams, feeds)
+    return _compare(spark, spec, home, tables, streams, feeds)
 
 
-def _compared(
+def _compare(
     spark: SparkSession | None,
     spec: AppSpec,
     home: AppHome,

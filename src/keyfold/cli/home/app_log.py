@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened_log(name: str, home: str | None) -> Iterator[tuple[AppHome, TableLog]]:
+def open_log(name: str, home: str | None) -> Iterator[tuple[AppHome, TableLog]]:
     """The log of a table or a stream, and the home of its app."""
     from keyfold.cli.home.homes import opened_app
 

@@ -55,6 +55,6 @@ def remote_storage(settings: Settings) -> Iterator[Storage]:
     output.say(f"opening {settings.home} through Spark")
     # The cluster is for the app; its files can be read from here.
     own = settings.model_copy(update={"master": "local[1]"})
-    with process.ending_java(), remote_home.explained(str(settings.home)):
+    with process.ending_java(), remote_home.explain_errors(str(settings.home)):
         spark = session.own_session(own, alone=True)
         yield SparkStorage(session.kernel(spark), spark, str(settings.home))

@@ -21,7 +21,7 @@ Why = Annotated[
 
 
 @contextmanager
-def found(name: str, home: str | None) -> Iterator[tuple[AppHome, str]]:
+def find_table(name: str, home: str | None) -> Iterator[tuple[AppHome, str]]:
     """The app and its table, also one that the app no longer declares, or whose app.json is lost.
 
     Or its stream, if that has a log.
@@ -39,7 +39,7 @@ def readers_of(home: AppHome, table: str) -> list[str]:
     return with_readers(home, table)[1:]
 
 
-def carried_out(what: What, home: AppHome, tables: list[str], why: str | None, yes: bool, json: bool) -> None:
+def carry_out(what: What, home: AppHome, tables: list[str], why: str | None, yes: bool, json: bool) -> None:
     """Asks for confirmation, removes the tables, and reports what was removed."""
     from keyfold.cli import formatting, output
     from keyfold.engine.operations import unfinished

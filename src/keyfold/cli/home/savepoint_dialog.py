@@ -45,10 +45,10 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
     with Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar:
         task = bar.add_task("", total=None)
 
-        def told(what: str, done: int, of: int) -> None:
+        def tell(what: str, done: int, of: int) -> None:
             bar.update(task, description=f"files {what}", completed=done, total=of)
 
-        yield told
+        yield tell
 
 
 @contextmanager
@@ -94,7 +94,7 @@ def summary(found: Savepoint) -> str:
     return f"{tables}, {len(found.files):,} files, {formatting.size(found.size)}"
 
 
-def deleted(names: Sequence[str], json: bool) -> None:
+def report_deleted(names: Sequence[str], json: bool) -> None:
     """Reports which savepoints are gone."""
     if json:
         output.json_document({"deleted": list(names)})

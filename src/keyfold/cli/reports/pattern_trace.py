@@ -20,7 +20,7 @@ _LATER: Final = "9000-01-01T00:00:00Z"
 """An event time after which no match is open."""
 
 
-def explained(spec: AppSpec, table: str, file: str, stream: str | None) -> list[dict[str, Any]]:
+def explain_rows(spec: AppSpec, table: str, file: str, stream: str | None) -> list[dict[str, Any]]:
     """One entry per row and per timeout; grouped by key, in order."""
     from keyfold.engine.compile import pattern
     from keyfold.testing import drive
@@ -30,19 +30,19 @@ def explained(spec: AppSpec, table: str, file: str, stream: str | None) -> list[
     rows, others = rows_file.split(rows_file.rows_of(file), into)
     if others:
         print(f"ignored, not columns of stream {into.name}: {', '.join(others)}", file=sys.stderr)
-    needed = _needed(spec, wanted)
+    needed = _tables_needed(spec, wanted)
     only = replace(spec, tables=tuple(t for t in spec.tables if t.name in needed))
     streams = {s.name: s for t in only.tables for s in tree.sources(t.input)}
-    with pattern.traced() as traced, drive(only) as d:
+    with pattern.trace_patterns() as traced, drive(only) as d:
         d.push(into.name, rows)
         # Rows are buffered until the watermark of all streams that are read together has passed them.
         for name in (s.name for s in streams.values() if s.time is not None):
             d.advance(name, _LATER)
         lines = traced(wanted.name)
-        refused = [*unseen(d.rejected(wanted.name), lines), *d.late(wanted.name)]
+        refused = [*untraced_rows(d.rejected(wanted.name), lines), *d.late(wanted.name)]
     assert isinstance(wanted.body, PatternSpec)
     steps = [step.name for step in sequence_steps(wanted.body.sequence)]
-    return [*_numbered(lines, steps), *map(_refused, refused)]
+    return [*_number_rows(lines, steps), *map(_refused_row, refused)]
 
 
 def _pattern(spec: AppSpec, name: str) -> TableSpec:
@@ -73,7 +73,7 @@ def _stream(table: TableSpec, name: str | None) -> nodes.Source:
     raise BadOption(problem, where=f"{table.app}.{table.name}", given=given, hint=hint)
 
 
-def _needed(spec: AppSpec, table: TableSpec) -> set[str]:
+def _tables_needed(spec: AppSpec, table: TableSpec) -> set[str]:
     by_name = {t.name: t for t in spec.tables}
     found: set[str] = set()
     todo = [table]
@@ -84,7 +84,9 @@ def _needed(spec: AppSpec, table: TableSpec) -> set[str]:
     return found
 
 
-def unseen(rejected: Iterable[dict[str, Any]], lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def untraced_rows(
+    rejected: Iterable[dict[str, Any]], lines: Iterable[dict[str, Any]]
+) -> list[dict[str, Any]]:
     """The rejected rows that the trace does not have: it has those whose conditions threw."""
     traced = Counter((line["rejected"], _text(line["row"])) for line in lines if line.get("rejected"))
     found = []
@@ -105,7 +107,7 @@ def _text(row: Any) -> str:
         return str(row)
 
 
-def _numbered(lines: Iterable[dict[str, Any]], steps: list[str]) -> list[dict[str, Any]]:
+def _number_rows(lines: Iterable[dict[str, Any]], steps: list[str]) -> list[dict[str, Any]]:
     """The lines with the rows of each key numbered from 1, in the order in which the pattern sees them."""
     by_key: dict[str, list[dict[str, Any]]] = {}
     for line in lines:
@@ -158,7 +160,7 @@ def _list(taken: list[dict[str, Any]]) -> str:
     return ", ".join(f"{t['step']} {t['number']}" for t in taken)
 
 
-def _refused(row: dict[str, Any]) -> dict[str, Any]:
+def _refused_row(row: dict[str, Any]) -> dict[str, Any]:
     """A row that did not reach the pattern."""
     kept = ("took", "ended", "held", "matches", "waiting", "true")
     what = f"{'late' if 'late_by' in row else 'rejected'}: {row['reason']}"

@@ -21,11 +21,11 @@ def rows_of(file: str) -> list[Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise BadOption(f"cannot read the rows: {error}", given=file) from None
     if text.lstrip().startswith("["):
-        found = _parsed(text, file)
+        found = _parse(text, file)
     else:
         # Not splitlines(): a JSON string may contain Unicode line separators.
         lines = enumerate((line.strip() for line in text.split("\n")), 1)
-        found = [_parsed(line, f"{file}, line {number}") for number, line in lines if line]
+        found = [_parse(line, f"{file}, line {number}") for number, line in lines if line]
     if not found:
         raise BadOption("the file has no rows", given=file, hint=_FORM)
     for number, row in enumerate(found, 1):
@@ -34,7 +34,7 @@ def rows_of(file: str) -> list[Any]:
     return list(found)
 
 
-def _parsed(text: str, home: str) -> Any:
+def _parse(text: str, home: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

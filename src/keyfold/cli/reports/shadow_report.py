@@ -31,8 +31,8 @@ def run(found: AppPlan, number: int, tables: Sequence[str], limit: int) -> Shado
     from keyfold.engine.shadow.beginning import refusal
     from keyfold.engine.shadow.run import shadow
 
-    changes = _chosen(found, tables)
-    shared = shared_streams.decided(found.spec, found.stored, found.home)
+    changes = _choose_tables(found, tables)
+    shared = shared_streams.decide(found.spec, found.stored, found.home)
     compiled = {one.spec.name: one for one in found.tables}
     shadows = Shadows()
     for change in changes:
@@ -62,8 +62,8 @@ def _say(table: str, done: int, of: int) -> None:
     output.say(f"{table}: batch {done} of {of}")
 
 
-def _chosen(found: AppPlan, tables: Sequence[str]) -> list[TableChange]:
-    from keyfold.engine.savepoint.capture import chosen
+def _choose_tables(found: AppPlan, tables: Sequence[str]) -> list[TableChange]:
+    from keyfold.engine.savepoint.capture import choose_tables
     from keyfold.errors import BadOption
 
     if not found.stored.exists:
@@ -72,7 +72,7 @@ def _chosen(found: AppPlan, tables: Sequence[str]) -> list[TableChange]:
             given=found.home.shown,
             hint="keyfold run APP.py, or another home: --home DIR",
         )
-    names = chosen(found.spec.name, [one.spec.name for one in found.tables], tables)
+    names = choose_tables(found.spec.name, [one.spec.name for one in found.tables], tables)
     changes = [one for one in found.changes if one.table in names and one.kind != "removed"]
     return changes if tables else [one for one in changes if one.kind != "same"]
 

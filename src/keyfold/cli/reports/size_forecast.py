@@ -38,7 +38,7 @@ def as_json(found: Forecast, bound: int | None) -> dict[str, Any]:
         "too_little": found.too_little,
         "rows_per_hour": _document(found.rows),
         "bytes_per_hour": _document(found.bytes),
-        "bound": None if bound is None or found.bytes is None else _reached(found, found.bytes, bound),
+        "bound": None if bound is None or found.bytes is None else _bound_document(found, found.bytes, bound),
     }
 
 
@@ -48,7 +48,7 @@ def _document(growth: Growth | None) -> dict[str, Any] | None:
     return {"now": growth.now, "median": growth.per_hour, "low": growth.low, "high": growth.high}
 
 
-def _reached(found: Forecast, growth: Growth, bound: int) -> dict[str, Any]:
+def _bound_document(found: Forecast, growth: Growth, bound: int) -> dict[str, Any]:
     hours = growth.hours_to(bound, growth.per_hour)
     assert found.until is not None
     return {
@@ -74,18 +74,18 @@ def show(found: Forecast, bound: int | None) -> None:
     columns = ("now", "per hour", "per day", "range per day")
     output.table((title, *columns), [row for row in rows if row is not None], right=columns)
     if bound is not None and found.bytes is not None:
-        print(_sentence(_reached(found, found.bytes, bound)))
+        print(_sentence(_bound_document(found, found.bytes, bound)))
 
 
 def _line(name: str, growth: Growth | None, shown: Any) -> tuple[str, ...] | None:
     if growth is None:
         return None
 
-    def signed(number: float) -> str:
+    def with_sign(number: float) -> str:
         return f"{'-' if number < 0 else '+'}{shown(abs(number))}"
 
-    span = f"{signed(growth.low * 24)} to {signed(growth.high * 24)}"
-    return (name, shown(growth.now), signed(growth.per_hour), signed(growth.per_hour * 24), span)
+    span = f"{with_sign(growth.low * 24)} to {with_sign(growth.high * 24)}"
+    return (name, shown(growth.now), with_sign(growth.per_hour), with_sign(growth.per_hour * 24), span)
 
 
 def _sentence(found: dict[str, Any]) -> str:

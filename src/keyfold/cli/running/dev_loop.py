@@ -28,7 +28,7 @@ class Development:
     """Starts an app, and starts it again when its files change, until a signal."""
 
     def __init__(self, target: str, home: Path, *, keep: bool) -> None:
-        """`keep`: a start goes on from the state of the one before, instead of reading all input again."""
+        """`keep`: a start resumes from the state of the one before, instead of reading all input again."""
         self._target, self._home, self._keep = target, home, keep
         self._loaded = load(target)
         beside(self._loaded)
@@ -60,13 +60,13 @@ class Development:
         name, handle = self._loaded.path.name, None
         spec = self._loaded.app.spec()
         try:
-            handle = run_loop.started(spec, name, self._home, {}, stopping, self._send_modules, brief=True)
+            handle = run_loop.start_app(spec, name, self._home, {}, stopping, self._send_modules, brief=True)
             self._spark, self._running = handle.spark, True
             self._starts += 1
             output.say(f"ready in {time.monotonic() - begun:.1f} s; restarts when {name} changes")
             if not self._keep:
                 output.say(f"read its tables with: keyfold rows {spec.name}.TABLE --home {self._home}")
-            run_loop.waited(handle, stopping, over=self._reload, look=_LOOK_SECONDS)
+            run_loop.wait_until_end(handle, stopping, over=self._reload, look=_LOOK_SECONDS)
         except (Interrupted, HomeLocked):
             raise
         except Exception as error:

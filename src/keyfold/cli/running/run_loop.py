@@ -30,7 +30,7 @@ STANDBY_SECONDS = 0.5
 Ended = Literal["drained", "time", "signal", "idle", "over"]
 
 
-def lived(
+def run_app(
     spec: AppSpec,
     file: str,
     *,
@@ -53,11 +53,11 @@ def lived(
     from keyfold.engine.jvm import class_archive, process
 
     with Stopping() as stopping, output.warnings_said(), process.ending_java():
-        handle = started(spec, file, home, settings or {}, stopping, loading, brief=drain, standby=standby)
+        handle = start_app(spec, file, home, settings or {}, stopping, loading, brief=drain, standby=standby)
         try:
             if meanwhile:
                 meanwhile(handle, stopping)
-            ended = waited(handle, stopping, drain=drain, seconds=seconds, watch=watch)
+            ended = wait_until_end(handle, stopping, drain=drain, seconds=seconds, watch=watch)
             if before_end:
                 before_end(handle)
             handle.stop()
@@ -75,7 +75,7 @@ def live_terminal() -> bool:
     return sys.stderr.isatty() and not output.terminal().is_dumb_terminal
 
 
-def started(
+def start_app(
     spec: AppSpec,
     file: str,
     home: str | Path | None,
@@ -133,7 +133,7 @@ class Standby:
         time.sleep(STANDBY_SECONDS)
 
 
-def waited(
+def wait_until_end(
     handle: Handle,
     stopping: Stopping,
     *,
@@ -148,7 +148,7 @@ def waited(
     deadline = float("inf") if seconds is None else time.monotonic() + seconds
     draining = Draining(handle) if drain else None
     every, shown = (0.2 if drain else 0.5), 0.0
-    with _drawn(stopping), _shown(handle, drain, seconds, watch or {}) as show:
+    with _drawn(stopping), _open_screen(handle, drain, seconds, watch or {}) as show:
         while True:
             if draining is not None and draining.done():
                 return "drained"
@@ -182,7 +182,7 @@ def _drawn(stopping: Stopping) -> Iterator[None]:
         stopping.drawn = False
 
 
-def _shown(handle: Handle, drain: bool, seconds: float | None, watch: Watch) -> Any:
+def _open_screen(handle: Handle, drain: bool, seconds: float | None, watch: Watch) -> Any:
     """A live screen in a terminal, else log lines."""
     if not live_terminal():
         return nullcontext(log_lines.Lines(handle).tell)

@@ -27,7 +27,7 @@ class Stopping:
             # nohup ignores it on purpose.
             if number != signal.SIGHUP or before != signal.SIG_IGN:
                 self._before[number] = before
-                signal.signal(number, self._received)
+                signal.signal(number, self._receive)
         return self
 
     def __exit__(
@@ -40,7 +40,7 @@ class Stopping:
         """From now on a signal lets the current batch finish."""
         self._starting = False
 
-    def _received(self, number: int, frame: FrameType | None) -> None:
+    def _receive(self, number: int, frame: FrameType | None) -> None:
         again = self.asked.is_set()
         self.number = self.number or number
         self.asked.set()

@@ -23,9 +23,9 @@ class DuplicateRows(SideKind):
     def list(self, name: str, home: str | None, json: bool) -> None:
         """Prints the batches that have duplicates: how many, and how many of them were recorded."""
         from keyfold.cli import formatting, output
-        from keyfold.cli.home.app_log import opened_log
+        from keyfold.cli.home.app_log import open_log
 
-        with opened_log(name, home) as (_, log):
+        with open_log(name, home) as (_, log):
             if json:
                 output.json_array(_batches(log))
                 return
@@ -35,11 +35,11 @@ class DuplicateRows(SideKind):
     def show(self, name: str, wanted: Wanted, home: str | None, json: bool) -> None:
         """Prints the duplicates that were recorded."""
         from keyfold.cli import output
-        from keyfold.cli.home.app_log import opened_log
+        from keyfold.cli.home.app_log import open_log
         from keyfold.read import side_outputs
 
         columns = ("batch", "at", "step", "raw")
-        with opened_log(name, home) as (_, log):
+        with open_log(name, home) as (_, log):
             recorded = side_outputs.duplicates(log)
             rows = [row for row in recorded if not wanted.batches or row.batch in wanted.batches]
             tail.show(rows, wanted.limit, json, columns, _cells, right=("batch",))

@@ -65,7 +65,7 @@ class LateRows(SideKind):
             table, app_home = app.table_with_late_rows(part), app.home
             with unfinished.held_or_running(app_home):
                 runs, keep = is_held_by_app(app_home), _keep(app, table)
-                upto, watermark = positions.reached(app_home, table)
+                upto, watermark = positions.read_position(app_home, table)
                 keep_ms = durations.millis(keep, "keep")
                 done = late_replay.replay(app_home.table(table), keep_ms, watermark, batches or None, upto)
         if json:

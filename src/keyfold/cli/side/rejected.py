@@ -37,10 +37,10 @@ class RejectedRows(SideKind):
         from keyfold.cli import output
         from keyfold.read import side_outputs
 
-        found = _found(name, home)
+        found = _find(name, home)
         counts = side_outputs.by_reason(found.rows) + found.not_kept
         if json:
-            output.json_document(_counted(counts, found))
+            output.json_document(_count(counts, found))
             return
         _show_counts(counts, found.rows)
         _say_streams(found)
@@ -50,7 +50,7 @@ class RejectedRows(SideKind):
         from keyfold.cli import output
         from keyfold.read import side_outputs
 
-        reason, limit, found = wanted.reason, wanted.limit, _found(name, home)
+        reason, limit, found = wanted.reason, wanted.limit, _find(name, home)
         rows = sorted((row for row in found.rows if _matches(row.text, reason)), key=lambda row: row.batch)
         more = Counter({kind: n for kind, n in found.not_kept.items() if _matches(kind, reason)})
         counts = side_outputs.by_reason(rows) + more
@@ -67,7 +67,7 @@ class RejectedRows(SideKind):
         _say_streams(found)
 
 
-def _found(name: str, home: str | None) -> Rejections:
+def _find(name: str, home: str | None) -> Rejections:
     from keyfold.cli.home.homes import opened_app
 
     with opened_app(name, home) as (app, part):
@@ -82,7 +82,7 @@ def _matches(text: str, reason: str | None) -> bool:
 
 
 def _document(counts: Counter[str], rows: Rows, found: Rejections) -> dict[str, Any]:
-    counted = _counted(counts, found)
+    counted = _count(counts, found)
     return {
         "rejected": counted["rejected"],
         "reasons": counted["reasons"],
@@ -91,7 +91,7 @@ def _document(counts: Counter[str], rows: Rows, found: Rejections) -> dict[str, 
     }
 
 
-def _counted(counts: Counter[str], found: Rejections) -> dict[str, Any]:
+def _count(counts: Counter[str], found: Rejections) -> dict[str, Any]:
     reasons = [{"reason": kind, "rows": number} for kind, number in counts.most_common()]
     return {"rejected": counts.total(), "reasons": reasons, "streams": found.streams}
 

@@ -29,7 +29,7 @@ class Lines:
     def tell(self) -> None:
         """Logs the tables with new batches, if the time has come."""
         if self._last_batch is None:
-            # The batch of an earlier run is no news, and its duration and throughput are not known.
+            # The batch of an earlier run is not new, and its duration and throughput are not known.
             queries = _queries(RunStatus.read(self._handle.status()))
             self._last_batch = {name: found.batch for name, found, _ in queries if not found.rows}
         if time.monotonic() < self._next:
@@ -110,14 +110,14 @@ def line(name: str, table: TableStatus) -> str:
         f", {row[name]} {name.replace('_', ' ')}" for name in formatting.SOMETIMES if name in row
     )
     watermark = f", watermark {row['watermark']}" if table.watermark else ""
-    left = _left(table)
+    left = _describe_remaining(table)
     return (
         f"{name}: batch {row['batch']} in {row['took']}, {row['rows/s']} rows/s, {row['keys']} keys, "
         f"state {row['state']}{watermark}, {row['late']} late, {row['rejected']} rejected{dropped}{left}"
     )
 
 
-def _left(table: TableStatus) -> str:
+def _describe_remaining(table: TableStatus) -> str:
     """How much of the input is done, or how many messages of topics are left, as far as that is known."""
     if table.messages_left:
         return f", {formatting.count(table.messages_left)} messages left"

@@ -21,7 +21,7 @@ class Trend:
         self._start = schema.keys[-2].name
         self._points: list[tuple[datetime, list[float | None]]] = []
 
-    def seen(self, rows: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    def watch(self, rows: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
         """Passes rows on and keeps their numbers."""
         for row in rows:
             at = row[self._start]

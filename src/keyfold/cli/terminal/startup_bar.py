@@ -62,10 +62,10 @@ class Starting:
         with Progress(SpinnerColumn(), bar, text, console=self._console, transient=True) as progress:
             task = progress.add_task("starting", total=1.0)
             while not self._over.wait(0.1):
-                share, words = self.shown(time.monotonic())
+                share, words = self.progress(time.monotonic())
                 progress.update(task, completed=share, description=words)
 
-    def shown(self, now: float) -> tuple[float, str]:
+    def progress(self, now: float) -> tuple[float, str]:
         """The progress of a start, estimated from typical durations, and the current step."""
         steps = [step for step in STEPS if step != "kernel" or "kernel" in self._steps]
         if not self._steps:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from keyfold.engine.log import partition_times
 from keyfold.engine.log.log_writer import LogWriter
 from keyfold.engine.log.manifest import Manifest
-from keyfold.engine.log.retention import counted
+from keyfold.engine.log.retention import count_rows
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.sources import missing_files
 from keyfold.engine.storage.layout import TableHome
@@ -40,7 +40,7 @@ class Stopping(Exception):
 class LogFollower(Protocol):
     """A follower of a table's log in this process."""
 
-    def begun(self) -> None:
+    def announce_batch(self) -> None:
         """Announces that a batch is being computed, which will be offered unless it fails."""
 
     def offer(self, manifest: Manifest) -> None:
@@ -111,28 +111,28 @@ class BatchHook:
         self.idle = threading.Event()
         self.idle.set()
         self.last: int | None = None
-        self.counts = counted(self.log)
+        self.counts = count_rows(self.log)
         self.run = Run()
         self.error: Exception | None = None
         self._writer, self._changes = publishing.writer, publishing.changes
         self._lag, self._prune = publishing.lag, publishing.prune
-        self._skipped = missing_files.rejected(home)
+        self._skipped = missing_files.rejected_rows(home)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         with self.between_batches:
-            self._called(frame, batch)
+            self._call(frame, batch)
 
     def settle(self) -> None:
         """Publishes a committed but unpublished batch; nothing, where publishing is the commit."""
 
-    def ended(self) -> None:
+    def handle_end(self) -> None:
         """Handles the failure of the query, perhaps in the middle of a batch."""
 
     def drain(self, query: StreamingQuery) -> None:
         """Waits until the query has processed all input that is available now."""
         query.processAllAvailable()
 
-    def _called(self, frame: DataFrame, batch: int) -> None:
+    def _call(self, frame: DataFrame, batch: int) -> None:
         self.idle.clear()
         self.error = None
         try:
@@ -140,7 +140,7 @@ class BatchHook:
                 raise Stopping(f"batch {batch} was not started")
             for follower in self.followers:
                 follower.check()
-                follower.begun()
+                follower.announce_batch()
             reached(FaultPoint.BATCH_BEGUN, table=self.name, batch=batch)
             self._run(frame, batch)
             self.last = batch
@@ -179,9 +179,9 @@ class BatchHook:
             skipped=self._skipped.get(batch, ()),
             clocks=self.clocks,
         )
-        self._published(manifest)
+        self._announce_published(manifest)
 
-    def _published(self, manifest: Manifest) -> None:
+    def _announce_published(self, manifest: Manifest) -> None:
         self.counts.update(manifest.counts)
         self.run.add(manifest)
         self._offer(manifest)

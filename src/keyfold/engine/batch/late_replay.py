@@ -61,27 +61,27 @@ def replay(
     done = Replayed()
     for manifest in late.manifests(home, batches):
         if upto is None or manifest.batch <= upto:
-            done += _replayed(home, manifest, expired_before)
+            done += _replay(home, manifest, expired_before)
         else:
             done += Replayed(under_way=manifest.counts["late"])
     return done
 
 
-def _replayed(home: TableHome, manifest: Manifest, expired_before: int | None) -> Replayed:
+def _replay(home: TableHome, manifest: Manifest, expired_before: int | None) -> Replayed:
     for _ in range(_TRIES):
         # An app that is starting removes unfinished files.
         with suppress(FileNotFoundError):
-            return _sent_once(home, manifest, expired_before)
+            return _send_once(home, manifest, expired_before)
     what = (
         f"the late rows of batch {manifest.batch} were removed by a start of the app while they were replayed"
     )
     raise RunError(what, table=home.path.name, hint="run it again")
 
 
-def _sent_once(home: TableHome, manifest: Manifest, expired_before: int | None) -> Replayed:
+def _send_once(home: TableHome, manifest: Manifest, expired_before: int | None) -> Replayed:
     target = late.replay_file(home, manifest.batch)
     if not target.exists():
-        content, done = _encoded(late.of_batch(home, manifest), expired_before)
+        content, done = _encode(late.of_batch(home, manifest), expired_before)
         # Of two concurrent replays the second finds the name taken.
         if not done.sent or home.side.put_new(target.path, content):
             return done
@@ -90,7 +90,7 @@ def _sent_once(home: TableHome, manifest: Manifest, expired_before: int | None) 
     return Replayed(sent_before=before, no_longer_kept=expired, not_replayable=sum(rows))
 
 
-def _encoded(rows: Iterator[SideOutput], expired_before: int | None) -> tuple[bytes, Replayed]:
+def _encode(rows: Iterator[SideOutput], expired_before: int | None) -> tuple[bytes, Replayed]:
     """The rows whose windows are retained, as lines, and the numbers of replayed rows and of others."""
     lines, expired, windowless = [], 0, 0
     for side in rows:

@@ -62,7 +62,7 @@ class RealTimeHook(TableHook):
             self._give_batch(error)
             raise
 
-    def prepared(self, batch: int, written: dict[str, Any]) -> None:
+    def handle_prepared(self, batch: int, written: dict[str, Any]) -> None:
         """Called when the tasks of a batch are done; Spark commits it next."""
         try:
             reached(FaultPoint.PARTS_WRITTEN, table=self.name, batch=batch)
@@ -78,10 +78,10 @@ class RealTimeHook(TableHook):
         """Publishes the prepared batch if Spark has committed it."""
         manifest = self._writer.settle(self.home)
         if manifest is not None:
-            self._published(manifest)
+            self._announce_published(manifest)
             self._newest = manifest
 
-    def ended(self) -> None:
+    def handle_end(self) -> None:
         """Releases a batch that failed in its tasks, since the hook is not called again for it."""
         self._give_batch(self.error)
 
@@ -139,7 +139,7 @@ class HookEvents:
         found = json.loads(event)
         if found["event"] == "begin":
             return json.dumps(self._hook.begin(found["batch"]))
-        self._hook.prepared(found["batch"], found["written"])
+        self._hook.handle_prepared(found["batch"], found["written"])
         return None
 
     class Java:

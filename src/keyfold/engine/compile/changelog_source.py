@@ -35,8 +35,8 @@ def changelog(context: Context, node: nodes.Changes) -> TableDeclaration:
     if node.previous:
         old = f"if({PREVIOUS} is null, null, {_struct([(c, f'{PREVIOUS}.{c}') for c in columns])})"
         return context.begin(node, changes.selectExpr(*keys, *columns, OP, f"{old} as previous"))
-    retraction = f"if({PREVIOUS} is null, null, {_weighted(keys, columns, f'{PREVIOUS}.', -1)})"
-    row = f"if({OP} = 'delete', null, {_weighted(keys, columns, '', 1)})"
+    retraction = f"if({PREVIOUS} is null, null, {_weight_expression(keys, columns, f'{PREVIOUS}.', -1)})"
+    row = f"if({OP} = 'delete', null, {_weight_expression(keys, columns, '', 1)})"
     each = f"explode(filter(array({retraction}, {row}), row -> row is not null)) as row"
     both = changes.selectExpr(BATCH, POSITION, each)
     return context.begin(node, both.select("row.*", _row_id(context, upstream.keys)))
@@ -54,7 +54,7 @@ def _row_id(context: Context, keys: Sequence[str]) -> Any:
     return F.struct(row.alias("row"), change.alias("change")).alias(ROW_ID)
 
 
-def _weighted(keys: Sequence[str], columns: Sequence[str], prefix: str, weight: int) -> str:
+def _weight_expression(keys: Sequence[str], columns: Sequence[str], prefix: str, weight: int) -> str:
     fields = [(key, key) for key in keys] + [(c, prefix + c) for c in (*columns, f"`{OP}`")]
     return _struct([*fields, (f"`{WEIGHT}`", str(weight))])
 

@@ -17,7 +17,7 @@ from keyfold.engine.log import partition_times
 from keyfold.engine.lookups.registry import Lookups
 from keyfold.engine.sources import injected_rows
 from keyfold.engine.sources.contract import RowOrigin
-from keyfold.engine.spark_errors import explained
+from keyfold.engine.spark_errors import explain_errors
 from keyfold.engine.storage.layout import TableHome
 from keyfold.errors import BadExpression
 from keyfold.kernel.api import DeclaredRows, JavaColumn, JavaFrame, PartitionClock, TableDeclaration
@@ -135,7 +135,7 @@ class Context:
         if node.connector.kafka is None or node.time is None or not self.timed:
             return None
         if node.name not in self.clocks:
-            begun = {} if self.home is None else partition_times.begun(self.home, node.name)
+            begun = {} if self.home is None else partition_times.newest_times(self.home, node.name)
             self.clocks[node.name] = self.api.partitionClock(self.spec.idle_ms, json.dumps(begun))
         return self.clocks[node.name]
 
@@ -179,5 +179,5 @@ class Context:
     def at(self, what: str, expression: Expr, site: object, act: Callable[[JavaColumn], None]) -> None:
         """Hands one expression of the user to the kernel; errors name its place in the declaration."""
         where = self.where(what, site)
-        with explained(self.spark, what, where, expr_words(expression)):
+        with explain_errors(self.spark, what, where, expr_words(expression)):
             act(column(expression)._jc)

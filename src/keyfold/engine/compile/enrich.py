@@ -22,7 +22,7 @@ STREAM_ROW, TABLE_VALUE, DELETED_VALUE = 0, 1, 2
 """The kernel's marks (EnrichLayout.scala) of a stream row, a table's new value and its deleted value."""
 
 
-def enriched(context: Context, node: nodes.Enrich) -> TableDeclaration:
+def compile_enrich(context: Context, node: nodes.Enrich) -> TableDeclaration:
     """The joined stream; the stream's rows and the table's values share one state per key."""
     if node.as_of == "event":
         return _as_of_event_time(context, node)
@@ -58,7 +58,7 @@ def _as_of_event_time(context: Context, node: nodes.Enrich) -> TableDeclaration:
     on = _key_columns(context, node, rows, own, table)
     stream = rows.select(*_keys(rows, on), _struct(own).alias("row"), F.col(TIME), F.col(SIDE_OUTPUT))
     spec = context.upstream.table(node.table)
-    joined = keyed_state.declared(context, spec).enrichAsOf(
+    joined = keyed_state.declare_table(context, spec).enrichAsOf(
         stream._jdf,
         node.how == "left",
         node.wait_ms,
@@ -73,7 +73,7 @@ def _stream_side(rows: DataFrame, on: list[str], own: list[str], table: ChangeSc
     timed, weighted = TIME in rows.columns, WEIGHT in rows.columns
     return rows.select(
         *_keys(rows, on),
-        _struct(_buffered(rows, own)).alias("row"),
+        _struct(_buffered_columns(rows, own)).alias("row"),
         F.lit(None).cast(_value_type(table)).alias("value"),
         F.lit(STREAM_ROW).alias("side"),
         (F.col(TIME) if timed else F.lit(None).cast("timestamp")).alias("time"),
@@ -87,7 +87,7 @@ def _table_side(values: DataFrame, rows: DataFrame, own: list[str], table: Chang
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
-    row = StructType([rows.schema[name] for name in _buffered(rows, own)])
+    row = StructType([rows.schema[name] for name in _buffered_columns(rows, own)])
     return values.select(
         *(F.col(f"`{name}`").alias(f"k{i}") for i, name in enumerate(table.keys)),
         F.lit(None).cast(row).alias("row"),
@@ -100,7 +100,7 @@ def _table_side(values: DataFrame, rows: DataFrame, own: list[str], table: Chang
     )
 
 
-def _buffered(rows: DataFrame, own: list[str]) -> list[str]:
+def _buffered_columns(rows: DataFrame, own: list[str]) -> list[str]:
     """What the kernel buffers of a row: the user's columns and, in a retracting stream, the row's id."""
     return [*own, *(name for name in rows.columns if name == ROW_ID)]
 
@@ -110,10 +110,10 @@ def _keys(rows: DataFrame, on: list[str]) -> list[Any]:
     from pyspark.sql import functions as F
 
     usable = F.col(SIDE_OUTPUT).isNull()
-    return [F.when(usable, _normalized(rows, name)).alias(f"k{i}") for i, name in enumerate(on)]
+    return [F.when(usable, _normalize(rows, name)).alias(f"k{i}") for i, name in enumerate(on)]
 
 
-def _normalized(rows: DataFrame, name: str) -> Any:
+def _normalize(rows: DataFrame, name: str) -> Any:
     """A key column as tables' keys are: 0.0 and -0.0 are one key."""
     from pyspark.sql import functions as F
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.compile.context import Context
-from keyfold.engine.internal_columns import TIME, computed, visible
-from keyfold.engine.spark_errors import explained
+from keyfold.engine.internal_columns import TIME, computed_column, visible
+from keyfold.engine.spark_errors import explain_errors
 from keyfold.errors import BadExpression, choice, did_you_mean
 from keyfold.kernel.api import DeclaredRows, StreamJoin, TableDeclaration, java_column
 from keyfold.plan import nodes, tree
@@ -40,17 +40,17 @@ class Side:
         return visible(self.frame.columns)
 
 
-def joined(context: Context, node: nodes.Join) -> TableDeclaration:
+def compile_join(context: Context, node: nodes.Join) -> TableDeclaration:
     """The declaration of the joined stream."""
     left, right = (_side(context, side) for side in (node.left, node.right))
     where = context.where("join", node.site)
     for side in (left, right):
         _refuse_timeless(side, where)
     names = _names(left, right, node, where)
-    with explained(context.spark, "join", where, _given(node)):
+    with explain_errors(context.spark, "join", where, _describe_given(node)):
         join = context.api.join(left.frame._jdf, right.frame._jdf, left.name, right.name)
         _match(join, left, right, node, where)
-        ready = [_computed(side, join.computes(i)) for i, side in enumerate((left, right))]
+        ready = [_declare_computed(side, join.computes(i)) for i, side in enumerate((left, right))]
         rows = [context.end(declaration, "upto")._jdf for declaration in ready]
         frame = join.joined(rows[0], rows[1], node.before_ms, node.after_ms, node.how, names[0], names[1])
     context.meaning[f"{context.stages}:join"] = f"{node.how} {phrases.near_words(node)} on {join.meaning()}"
@@ -76,7 +76,7 @@ def _refuse_timeless(side: Side, where: str) -> None:
         )
 
 
-def _given(node: nodes.Join) -> str:
+def _describe_given(node: nodes.Join) -> str:
     if node.condition is None:
         return f"on={', '.join(node.on)}"
     if isinstance(node.condition, str):
@@ -98,19 +98,19 @@ def _match(join: StreamJoin, left: Side, right: Side, node: nodes.Join, where: s
                 raise BadExpression(
                     f"join: there is no column {name} in {side.name}",
                     where=where,
-                    given=_given(node),
+                    given=_describe_given(node),
                     hint=did_you_mean(name, side.columns, choice(side.columns)),
                 )
     join.by(list(node.on))
 
 
-def _computed(side: Side, expressions: Iterable[Any]) -> DeclaredRows:
+def _declare_computed(side: Side, expressions: Iterable[Any]) -> DeclaredRows:
     """The side's declaration, which rejects rows on which the condition's expressions over this side fail."""
     from pyspark.sql import functions as F
 
     own = [java_column(F.col(f"`{c}`")) for c in side.columns]
     # The values are computed to see whether that fails, and then left out again.
-    made = [e.alias(computed(i)) for i, e in enumerate(expressions)]
+    made = [e.alias(computed_column(i)) for i, e in enumerate(expressions)]
     if made:
         side.declaration.select(own + made)
         side.declaration.select(own)

@@ -7,7 +7,7 @@ from functools import partial
 from keyfold.engine.compile import pattern
 from keyfold.engine.compile.context import Context
 from keyfold.engine.compile.expressions import column
-from keyfold.engine.spark_errors import explained
+from keyfold.engine.spark_errors import explain_errors
 from keyfold.kernel.api import DeclaredState, JavaColumn, TableDeclaration
 from keyfold.plan import nodes
 from keyfold.plan.describe import phrases
@@ -16,7 +16,7 @@ from keyfold.plan.pattern.syntax import PatternSpec
 from keyfold.plan.table_keys import closes
 
 
-def declared(context: Context, spec: TableSpec) -> TableDeclaration:
+def declare_table(context: Context, spec: TableSpec) -> TableDeclaration:
     """The declaration of a table: its rows, then each item that the user declared."""
     declaration = context.rows(spec.input)
     if spec.ttl_ms is not None:
@@ -40,7 +40,7 @@ def declared(context: Context, spec: TableSpec) -> TableDeclaration:
 
 
 def _top(context: Context, declaration: DeclaredState, top: TopSpec) -> None:
-    with explained(context.spark, "top", context.where("top", top.site), top.order or "latest"):
+    with explain_errors(context.spark, "top", context.where("top", top.site), top.order or "latest"):
         declaration.topN(top.n, top.order)
 
 
@@ -48,7 +48,7 @@ def _window(context: Context, declaration: DeclaredState, window: WindowSpec) ->
     """Declares the table's windows."""
     spec = context.spec
     where = context.where(window.kind, window.site)
-    with explained(context.spark, window.kind, where, phrases.window_words(window)):
+    with explain_errors(context.spark, window.kind, where, phrases.window_words(window)):
         if window.kind in ("tumbling", "sliding"):
             assert window.size_ms is not None
             every = window.every_ms or window.size_ms
@@ -81,7 +81,7 @@ def _fold(context: Context, declaration: DeclaredState, name: str, spec: FoldSpe
     ]
     where = context.where(f"column {name}", spec.site)
     assert spec.result is not None
-    with explained(
+    with explain_errors(
         context.spark,
         f"fold {name}",
         where,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from keyfold.engine.compile.context import Context
 from keyfold.engine.internal_columns import PREFIX
 from keyfold.engine.lookups import static_reader
-from keyfold.engine.spark_errors import explained
+from keyfold.engine.spark_errors import explain_errors
 from keyfold.errors import BadExpression, BadOption, choice, did_you_mean
 from keyfold.kernel.api import TableDeclaration
 from keyfold.plan import nodes, tree
@@ -23,7 +23,7 @@ def lookup_join(context: Context, node: nodes.LookupJoin) -> TableDeclaration:
     _check_keys(node, mine, {f.name: f.dataType.simpleString() for f in theirs.fields}, where)
     names = _names(node, list(mine), theirs.names, where)
     loaded = context.lookups.register(lookup, node.on)
-    with explained(context.spark, f"lookup {lookup.name}", where, f"on {', '.join(node.on)}"):
+    with explain_errors(context.spark, f"lookup {lookup.name}", where, f"on {', '.join(node.on)}"):
         java = loaded.kernel.join(before._jdf, theirs.json(), list(node.on), names, node.how == "inner")
     columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in theirs.fields)
     context.meaning[f"{context.stages}:lookup:{lookup.name}"] = (

@@ -13,7 +13,7 @@ from keyfold.engine.compile.expressions import column
 from keyfold.engine.internal_columns import ROW_ID, SIDE_OUTPUT, TIME, WEIGHT
 from keyfold.engine.sources import reader
 from keyfold.engine.sources.connectors import source_of
-from keyfold.engine.spark_errors import explained
+from keyfold.engine.spark_errors import explain_errors
 from keyfold.errors import BadExpression
 from keyfold.kernel.api import TableDeclaration
 from keyfold.plan import nodes, tree
@@ -59,7 +59,7 @@ def _select(context: Context, node: nodes.Select) -> TableDeclaration:
     shown = ", ".join(
         phrases.expr_words(e) if n is None else f"{n}={phrases.expr_words(e)!r}" for n, e in node.items
     )
-    with explained(context.spark, "select", where, shown):
+    with explain_errors(context.spark, "select", where, shown):
         declaration.select([(column(e) if n is None else column(e).alias(n))._jc for n, e in node.items])
     return declaration
 
@@ -69,7 +69,7 @@ def _transform(context: Context, node: nodes.Transform) -> TableDeclaration:
     before = context.end(context.rows(node.input))
     usable = before.where(f"{SIDE_OUTPUT} is null").drop(SIDE_OUTPUT, TIME)
     where = context.where("transform", node.site)
-    with explained(context.spark, "transform", where, getattr(node.fn, "__name__", repr(node.fn))):
+    with explain_errors(context.spark, "transform", where, getattr(node.fn, "__name__", repr(node.fn))):
         after = node.fn(usable)
     if not hasattr(after, "_jdf"):
         raise BadExpression(
@@ -131,7 +131,7 @@ def _union(context: Context, node: nodes.Union) -> TableDeclaration:
         none = F.lit(None).cast(kind)
         frames = [f if ROW_ID in f.columns else f.withColumn(ROW_ID, none) for f in frames]
     together = frames[0]
-    with explained(context.spark, "union", where, " and ".join(map(tree.name_of, node.inputs))):
+    with explain_errors(context.spark, "union", where, " and ".join(map(tree.name_of, node.inputs))):
         for frame in frames[1:]:
             together = together.unionByName(frame)
     return context.begin(node, together)
@@ -141,7 +141,9 @@ def _distinct(context: Context, node: nodes.Distinct) -> TableDeclaration:
     declaration = context.rows(node.input)
     context.record_meaning(declaration)
     step = phrases.step_words(node)
-    with explained(context.spark, "distinct", context.where("distinct", node.site), ", ".join(node.columns)):
+    with explain_errors(
+        context.spark, "distinct", context.where("distinct", node.site), ", ".join(node.columns)
+    ):
         kept = declaration.dedup(list(node.columns), node.within_ms, node.record_duplicates, step)
     context.meaning[f"{context.stages}:distinct"] = step
     return context.begin(node, context.frame(kept))
@@ -153,9 +155,9 @@ STEPS: dict[type, Callable[[Context, Any], TableDeclaration]] = {
     nodes.Select: _select,
     nodes.Transform: _transform,
     nodes.Union: _union,
-    nodes.Join: join.joined,
+    nodes.Join: join.compile_join,
     nodes.LookupJoin: lookup.lookup_join,
     nodes.Distinct: _distinct,
     nodes.Changes: changelog_source.changelog,
-    nodes.Enrich: enrich.enriched,
+    nodes.Enrich: enrich.compile_enrich,
 }

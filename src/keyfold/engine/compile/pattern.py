@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from keyfold.engine.compile.context import Context
-from keyfold.engine.spark_errors import explained
+from keyfold.engine.spark_errors import explain_errors
 from keyfold.errors import BadExpression
 from keyfold.kernel.api import DeclaredState, Lines, PatternDeclaration
 from keyfold.plan.describe import phrases
@@ -28,14 +28,14 @@ def declare(context: Context, declaration: DeclaredState, spec: TableSpec, patte
     """Adds the pattern to the declaration of the table's rows, item by item."""
     made = automaton(pattern)
     shown = phrases.pattern_words(pattern)
-    whole = partial(explained, context.spark, "pattern", context.where("pattern", pattern.site), shown)
+    whole = partial(explain_errors, context.spark, "pattern", context.where("pattern", pattern.site), shown)
     with whole():
         kernel = declaration.pattern(json.dumps(made.plain()))
     for condition in made.conditions:
-        with _hinted(condition.expression, made.steps):
+        with _add_hint(condition.expression, made.steps):
             _condition(context, kernel, condition, pattern)
     for name, expression in pattern.returns:
-        with _hinted(expression, made.steps):
+        with _add_hint(expression, made.steps):
             context.at(f"returns {name}", expression, pattern.site, partial(kernel.returns, name))
     if (traces := _traces.get()) is not None:
         traces[spec.name] = kernel.traced()
@@ -61,7 +61,7 @@ def meaning(pattern: PatternSpec) -> str:
 
 
 @contextmanager
-def traced() -> Iterator[Callable[[str], list[dict[str, Any]]]]:
+def trace_patterns() -> Iterator[Callable[[str], list[dict[str, Any]]]]:
     """Patterns compiled inside record what each row does; yields a function that returns a table's lines."""
     traces: dict[str, Lines] = {}
     token = _traces.set(traces)
@@ -84,7 +84,7 @@ def _condition(
 
 
 @contextmanager
-def _hinted(expression: Expr | None, steps: Iterable[str]) -> Iterator[None]:
+def _add_hint(expression: Expr | None, steps: Iterable[str]) -> Iterator[None]:
     """Adds how a step's rows are written to an error about an expression that names a step."""
     try:
         yield

@@ -14,7 +14,7 @@ from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.context import Context
 from keyfold.engine.compile.python_worker import for_workers, wrap
 from keyfold.engine.internal_columns import CHANGE_COLUMNS, OP, PREVIOUS, SEQUENCE, SIDE_OUTPUT, visible
-from keyfold.engine.spark_errors import explained
+from keyfold.engine.spark_errors import explain_errors
 from keyfold.engine.spark_messages import plain
 from keyfold.errors import BadExpression, BadOption
 from keyfold.kernel.api import DeclaredRows
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def processed(context: Context, spec: TableSpec, process: ProcessSpec) -> Compiled:
+def compile_processor(context: Context, spec: TableSpec, process: ProcessSpec) -> Compiled:
     """Compiles the table of a processor."""
     output = _output(context, process)
     declaration = context.rows(spec.input)
     _keys(context, declaration)
     rows, timed = context.end(declaration, "below"), declaration.hasEventTime()
-    previous = context.upstream.retracted(spec.name)
+    previous = context.upstream.is_retracted(spec.name)
     found = _run(context, rows, process, output, timed, previous)
     changes = context.frame(context.api.propagateWatermark(_changes(found, spec, process)._jdf))
     fields = json.loads(changes.schema.json())["fields"]
@@ -84,7 +84,7 @@ def _run(
     if kept is not None:
         _refuse_unfit(context, kept, where)
     wrapped = wrap(own, shown, keys, output.names, kept)
-    with explained(context.spark, "process", where, _name(process)):
+    with explain_errors(context.spark, "process", where, _name(process)):
         found: DataFrame = ordered.groupBy(*(f"`{k}`" for k in keys)).transformWithState(
             statefulProcessor=wrapped,
             outputStructType=_with_own(output, before, rows.schema[SIDE_OUTPUT].dataType),
@@ -155,9 +155,9 @@ def _processor(process: ProcessSpec, where: str) -> Any:
 
 def _initial(context: Context, process: ProcessSpec, rows: DataFrame, where: str) -> Any:
     """Rows that the state begins with: Spark asks for them in the first batch, and after that never again."""
-    if process.initial is None or context.home is None or context.home.committed() is not None:
+    if process.initial is None or context.home is None or context.home.committed_batch() is not None:
         return None
-    with explained(context.spark, "initial", where, getattr(process.initial, "__name__", "initial")):
+    with explain_errors(context.spark, "initial", where, getattr(process.initial, "__name__", "initial")):
         found = process.initial(context.spark)
     keys = [name for name, _ in context.spec.keys]
     if not hasattr(found, "_jdf"):

@@ -68,16 +68,16 @@ def compile_streams(
 ) -> dict[str, CompiledStream]:
     """Compiles the streams that have a log, or some of them, and starts nothing."""
     wanted = [source for source in shared if only is None or source.name in only]
-    return {source.name: _compiled(spark, shared, source, feeds) for source in wanted}
+    return {source.name: _compile(spark, shared, source, feeds) for source in wanted}
 
 
-def _compiled(
+def _compile(
     spark: SparkSession, shared: SharedStreams, source: Source, feeds: Mapping[str, str | Path]
 ) -> CompiledStream:
     # What one table must not pass over, the stream must not record as rejected.
     reading = [t for t in shared.spec.tables if t.name in shared.readers[source.name]]
     reject = all(table.on_error == "reject" for table in reading)
-    frame = reader.opened(spark, source, feeds, reject=reject)
+    frame = reader.open_stream(spark, source, feeds, reject=reject)
     origin = source_of(source, feeds).origin(source)
     declaration = kernel(spark).declare(
         frame._jdf, reject, source.name, origin.format, dict(origin.options), origin.files
@@ -104,11 +104,11 @@ def _refuse_unstorable(stream: CompiledStream) -> None:
 def recorded_streams(
     shared: SharedStreams, streams: Mapping[str, CompiledStream], table: TableSpec, home: AppHome | None
 ) -> dict[str, RecordedStream]:
-    """The logs that a table reads in place of sources; without a place, their columns alone."""
-    return {use.table: _recorded(streams[use.table], use, home) for use in shared.uses(table)}
+    """The logs that a table reads in place of sources; without a home, their columns alone."""
+    return {use.table: _open_log(streams[use.table], use, home) for use in shared.uses(table)}
 
 
-def _recorded(stream: CompiledStream, use: Use, home: AppHome | None) -> RecordedStream:
+def _open_log(stream: CompiledStream, use: Use, home: AppHome | None) -> RecordedStream:
     if home is None:
         return RecordedStream(stream.schema, use.number)
     inputs = use.directory(home.table(use.reader)).uri()

@@ -18,7 +18,7 @@ from keyfold.engine.compile import processor
 from keyfold.engine.compile.changelog_source import parquet_type
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.context import Context, RecordedStream, waiting
-from keyfold.engine.compile.keyed_state import declared
+from keyfold.engine.compile.keyed_state import declare_table
 from keyfold.engine.compile.operators import STEPS
 from keyfold.engine.compile.stream import CompiledStream, recorded_streams
 from keyfold.engine.compile.upstream import ChangeSchema, Upstream
@@ -122,7 +122,7 @@ def analyze(
 ) -> Analysis:
     """Has Spark analyze every expression of the table; tables that read it then know its schema."""
     analyzed = _with_clock(
-        lambda clock: _analyzed(
+        lambda clock: _analyze(
             Context(spark, spec, STEPS, feeds, home, lookups, upstream, clock, recorded or {}, begins)
         )
     )
@@ -138,12 +138,12 @@ def _with_clock(analyzed: Callable[[bool], Analysis]) -> Analysis:
         return analyzed(True)
 
 
-def _analyzed(context: Context) -> Analysis:
+def _analyze(context: Context) -> Analysis:
     spec = context.spec
     if isinstance(spec.body, ProcessSpec):
-        return Analysis(spec, context, None, processor.processed(context, spec, spec.body))
-    declaration = declared(context, spec)
-    if context.upstream.retracted(spec.name):
+        return Analysis(spec, context, None, processor.compile_processor(context, spec, spec.body))
+    declaration = declare_table(context, spec)
+    if context.upstream.is_retracted(spec.name):
         declaration.emitPreviousRows()
     if context.realtime:
         declaration.rowByRow()

@@ -43,7 +43,7 @@ class Upstream:
         """The declaration of a table."""
         return next(table for table in self.app.tables if table.name == name)
 
-    def retracted(self, table: str) -> bool:
+    def is_retracted(self, table: str) -> bool:
         """Whether another table reads the changelog as a retracting stream: changes then have the old row."""
         if table in self.app.read_outside:
             return True

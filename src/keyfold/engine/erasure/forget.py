@@ -50,7 +50,7 @@ def forget(
         key = key_of(home, table, values, some=confirm is not None)
         source = source_columns(home, table, key)
         joined = joined_key(home, table, key.columns)
-        if home.table(table).committed() is not None:
+        if home.table(table).committed_batch() is not None:
             require_searchable(spark, state_of(home, table), joined)
         readers = contents.readers(home, table)
         work = ErasureStaging(spark, home, table, key, source, joined, [])
@@ -150,5 +150,5 @@ def _receipt(
         "corrected_at_next_start": readers,
         "notes": notes,
     }
-    signed = receipts.signed(app_home.storage, receipt)
+    signed = receipts.sign(app_home.storage, receipt)
     return signed, {**entry, "receipt": receipts.digest(signed)}

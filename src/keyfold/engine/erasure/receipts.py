@@ -22,7 +22,7 @@ _KEY: Final = f"{DIRECTORY}/key"
 _SIGNATURE: Final = "signature"
 
 
-def signed(storage: Storage, receipt: Mapping[str, Any]) -> dict[str, Any]:
+def sign(storage: Storage, receipt: Mapping[str, Any]) -> dict[str, Any]:
     """A receipt with its signature; the caller holds the home."""
     made = _keyed_hash(storage, _content(receipt))
     return {**receipt, _SIGNATURE: {"algorithm": "HMAC-SHA256", "key": _KEY, "value": made}}
@@ -53,14 +53,14 @@ def _keyed_hash(storage: Storage, content: bytes) -> str:
     return hmac.new(storage.read(_KEY), content, hashlib.sha256).hexdigest()
 
 
-def parsed(content: bytes, file: object) -> dict[str, Any]:
+def parse(content: bytes, file: object) -> dict[str, Any]:
     """The receipt in a file's content."""
     try:
         found = json.loads(content)
     except ValueError:
         found = None
     if not isinstance(found, dict) or _SIGNATURE not in found:
-        raise BadOption(f"{file} is no receipt", given=file, hint="what keyfold forget --json has printed")
+        raise BadOption(f"{file} is not a receipt", given=file, hint="what keyfold forget --json has printed")
     return found
 
 

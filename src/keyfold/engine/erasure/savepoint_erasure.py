@@ -93,7 +93,7 @@ class _Saved:
         if self._is_told(home):
             return Erased(not_searched=["the deletion, with the key, for readers that a restore brings back"])
         if self.savepoint.view is not None:
-            with Savepoints(self.work.home).storage(name).fetched(VIEW) as copy:
+            with Savepoints(self.work.home).storage(name).fetch(VIEW) as copy:
                 shutil.copyfile(copy, view)
         try:
             found = self.work.erase(home, prefix, views_in(view))
@@ -117,7 +117,7 @@ class _Saved:
         if key.names != key.declared[: len(key.names)]:
             return False
         table = home.table(self.work.table)
-        log = TableLog(table.log_files, table.committed())
+        log = TableLog(table.log_files, table.committed_batch())
         newest = log.newest()
         found = list(history.history(log, key.values))
         return bool(found) and all(one.batch == newest and one.op == "delete" for one in found)

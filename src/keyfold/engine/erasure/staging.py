@@ -14,7 +14,7 @@ from keyfold.engine.log.key_text import as_text
 from keyfold.engine.log.log_erasure import LogErasure
 from keyfold.engine.log.row_text import StreamText, Texts
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.operations.checkpoint_copy import copied_checkpoint
+from keyfold.engine.operations.checkpoint_copy import copy_checkpoint
 from keyfold.engine.operations.kinds import FORGET
 from keyfold.engine.recovery.followed import require_read
 from keyfold.engine.state import digest as state_digest
@@ -59,14 +59,14 @@ class ErasureStaging:
 
     def erase(self, home: AppHome, prefix: str, views: Views) -> Erased:
         """Stages the files of a home, or of a savepoint below `prefix`, without the key."""
-        found = self._erased(home, prefix, views)
+        found = self._erase(home, prefix, views)
         if self.key.is_whole:
             found.keys = {self.key.values} if found.anything else set()
         return found
 
-    def _erased(self, home: AppHome, prefix: str, views: Views) -> Erased:
+    def _erase(self, home: AppHome, prefix: str, views: Views) -> Erased:
         found = Erased()
-        batch, left = home.table(self.table).committed(), unfinished_batch(home.table(self.table))
+        batch, left = home.table(self.table).committed_batch(), unfinished_batch(home.table(self.table))
         if left is not None:
             if not prefix:
                 rewriting.require_stopped_between_batches(home, self.table)
@@ -79,7 +79,7 @@ class ErasureStaging:
         name = f"{prefix}tables/{self.table}/log"
         self._log(home.table(self.table).log_files, name, texts, found.log, found, left)
         self._streams(home, prefix, found)
-        self._replayed(home, prefix, found)
+        self._stage_replayed(home, prefix, found)
         if left is not None:
             self.deleted.extend(f"{name}/{file}" for file in left.log_files())
         if batch is None:
@@ -136,7 +136,7 @@ class ErasureStaging:
             if table != self.table and left is not None and left.published:
                 rewriting.require_stopped_between_batches(home, table)
 
-    def _replayed(self, home: AppHome, prefix: str, found: Erased) -> None:
+    def _stage_replayed(self, home: AppHome, prefix: str, found: Erased) -> None:
         """Stages the files of late rows that were sent to be folded but may not have been read yet."""
         directory = f"tables/{self.table}/side"
         for file in home.storage.files(directory):
@@ -156,7 +156,7 @@ class ErasureStaging:
         target = f"{FORGET.prepared}/{source}"
         gone = [] if left is None else left.checkpoint_files()
         files = [file.name for file in storage.files(source) if file.name not in gone]
-        copy = copied_checkpoint(storage, source, target, files)
+        copy = copy_checkpoint(storage, source, target, files)
         uri, joined = copy.storage.uri(), self.joined if are_by_time(copy) else None
         erasure = KeyErasure(self.spark, uri, batch, self.key, upstream=True, joined=joined)
         if not self.key.is_whole:

@@ -61,5 +61,5 @@ class UnfinishedBatch:
 
 def unfinished_batch(home: TableHome) -> UnfinishedBatch | None:
     """The planned but uncommitted batch of a table, if there is one."""
-    begun = home.begun()
-    return None if begun is None or begun == home.committed() else UnfinishedBatch(home, begun)
+    begun = home.planned_batch()
+    return None if begun is None or begun == home.committed_batch() else UnfinishedBatch(home, begun)

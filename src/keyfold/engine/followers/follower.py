@@ -66,7 +66,7 @@ class Follower(ABC):
         """Starts the thread."""
         self._thread.start()
 
-    def begun(self) -> None:
+    def announce_batch(self) -> None:
         """Announces that a batch is being computed, which will be offered unless it fails."""
         with self._condition:
             self._next_begun = True
@@ -92,7 +92,7 @@ class Follower(ABC):
 
     def wait_for(self, batch: int, seconds: float | None = None) -> bool:
         """Waits until the follower has a batch, or everything published; raises its error."""
-        with self.awaited(batch), self._condition:
+        with self.announce_wait(batch), self._condition:
             done = self._condition.wait_for(
                 lambda: self.position >= batch or not self._due or self.error is not None, seconds
             )
@@ -100,7 +100,7 @@ class Follower(ABC):
         return done
 
     @contextmanager
-    def awaited(self, batch: int) -> Iterator[None]:
+    def announce_wait(self, batch: int) -> Iterator[None]:
         """Announces a caller that waits for a batch, and should not have to wait for the next one too."""
         with self._condition:
             self._awaited.append(batch)

@@ -55,15 +55,15 @@ class KafkaSinkFollower(Follower):
         assert connector.kafka is not None
         self.full_name = f"{table.spec.app}.{table.spec.name}"
         self.spark = spark
-        with _located(self.full_name, table.spec.site):
+        with _name_table(self.full_name, table.spec.site):
             self._encoding = sink_encoding(spark, table, connector)
         self._file = home.sink(name)
         self.topic = connector.kafka.topics[0]
-        recorded = self._recorded(begin)
+        recorded = self._read_position(begin)
         self._identity = str(recorded["id"])
         self._closed = False
-        with _located(self.full_name, table.spec.site):
-            self._producer = self._opened(connector)
+        with _name_table(self.full_name, table.spec.site):
+            self._producer = self._open_producer(connector)
             known = self._producer.ready(connector.kafka.answer_wait_ms / 1000)
         position = self.begin(recorded, known)
         super().__init__(f"sink {name}", table.spec.name, TableLog(home.log_files), position)
@@ -112,19 +112,19 @@ class KafkaSinkFollower(Follower):
 
     def messages(self, changes: DataFrame, headers: Mapping[str, Headers]) -> Iterator[Record]:
         """Changes as messages."""
-        for chunk in self._encoding.encoded(changes).toArrow().to_batches():
+        for chunk in self._encoding.encode(changes).toArrow().to_batches():
             columns = (chunk.column(name).to_pylist() for name in ("_op", "key", "value"))
             for op, key, value in zip(*columns, strict=True):
                 yield self._encoding.key_bytes(key), value, headers[op]
 
-    def _opened(self, connector: Connector) -> BatchProducer:
+    def _open_producer(self, connector: Connector) -> BatchProducer:
         assert connector.kafka is not None
         settings = client.for_python(connector)
         if connector.kafka.delivery == "at_least_once":
             return AtLeastOnce(self.topic, settings, self.closing)
         return ExactlyOnce(self.topic, settings, self.closing, self._identity)
 
-    def _recorded(self, begin: int) -> dict[str, Any]:
+    def _read_position(self, begin: int) -> dict[str, Any]:
         """The recorded position; a new sink starts after `begin`."""
         try:
             found: dict[str, Any] = json.loads(self._file.read_bytes())
@@ -152,7 +152,7 @@ class KafkaSinkFollower(Follower):
 
 
 @contextmanager
-def _located(table: str, site: Site | None) -> Iterator[None]:
+def _name_table(table: str, site: Site | None) -> Iterator[None]:
     """Names the sink's table in errors of clients."""
     try:
         yield

@@ -8,7 +8,7 @@ from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.kafka import schema_registry
 from keyfold.engine.kafka.messages import Encoder, MessageEncoding, json_of, key_encoding
 from keyfold.engine.session import kernel
-from keyfold.engine.spark_errors import explained
+from keyfold.engine.spark_errors import explain_errors
 from keyfold.kernel.api import java_column
 from keyfold.plan.nodes import Connector
 
@@ -22,16 +22,16 @@ def sink_encoding(spark: SparkSession, table: Compiled, sink: Connector) -> Mess
     view = table.view
     keys = [column.name for column in view.keys]
     if sink.kafka.key_format == "avro":
-        key = "avro", _registered(spark, table, sink, keys, "key")
+        key = "avro", _register(spark, table, sink, keys, "key")
     else:
         key = key_encoding(view, sink.kafka.key_format)
     if sink.format != "avro":
         return MessageEncoding(view, *key, json_of)
     columns = [*keys, *(column.name for column in view.columns)]
-    return MessageEncoding(view, *key, _registered(spark, table, sink, columns, "value"))
+    return MessageEncoding(view, *key, _register(spark, table, sink, columns, "value"))
 
 
-def _registered(
+def _register(
     spark: SparkSession, table: Compiled, sink: Connector, columns: list[str], part: str
 ) -> Encoder:
     """Registers the schema of columns under `<topic>-key` or `<topic>-value`."""
@@ -45,12 +45,12 @@ def _registered(
     fields = StructType([table.changes.schema[name] for name in columns])
     name = spec.name if part == "value" else f"{spec.name}_key"
     full_name = f"{spec.app}.{spec.name}"
-    with explained(spark, "a sink in Avro", f"{full_name}, {spec.site}", f"topic {topic}"):
+    with explain_errors(spark, "a sink in Avro", f"{full_name}, {spec.site}", f"topic {topic}"):
         schema = kernel(spark).avroSchema(fields.json(), name, spec.app, len(table.view.keys))
     number = schema_registry.register(sink.kafka.registry, f"{topic}-{part}", schema, full_name)
 
-    def encoded(names: list[str]) -> Column:
+    def encode(names: list[str]) -> Column:
         row = F.struct(*(F.col(f"`{one}`") for one in names))
         return Column(kernel(spark).avroMessage(java_column(row), schema, number))
 
-    return encoded
+    return encode

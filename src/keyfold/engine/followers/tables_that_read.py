@@ -19,7 +19,7 @@ class TablesThatRead:
         """Announces a batch whose manifest is in place."""
         self._kernel.published(self._log, manifest.batch)
 
-    def begun(self) -> None:
+    def announce_batch(self) -> None:
         """Does nothing: readers are only told of published batches."""
 
     def check(self) -> None:

@@ -29,7 +29,7 @@ def begin(held: HeldHome) -> None:
     for table in held.spec.tables:
         if table.initial is None or _is_renamed(table, home):
             continue
-        if home.table(table.name).begun() is not None:
+        if home.table(table.name).planned_batch() is not None:
             _require_same(table, home.read_plan().table(table.name))
             continue
         held.options.tell("initial")
@@ -42,13 +42,13 @@ def _begin(held: HeldHome, table: TableSpec) -> None:
     spec, home, spark = held.spec, held.home, held.spark
     stream = tree.sources(table.input)[0]
     read: dict[str, str | Path] = {**inline_rows.directories(spec, home), **held.options.feeds}
-    shared = shared_streams.decided(spec, home.read_plan(), home)
+    shared = shared_streams.decide(spec, home.read_plan(), home)
     leftovers.remove(home, MIGRATE.name)
     try:
         if isinstance(table.initial, InitialRows):
-            made = rows.folded(spark, home, shared, table, table.initial, read)
+            made = rows.fold_files(spark, home, shared, table, table.initial, read)
         else:
-            made = state.taken(spark, home, shared, table, table.initial, read)
+            made = state.copy_state(spark, home, shared, table, table.initial, read)
         streams = {stream.name: StoredStream(stream.name in shared.chosen)}
         made = replace(made, new_view=held.settings.views != "none", streams=streams)
         reached(FaultPoint.INITIAL_READY, table=table.name)
@@ -63,7 +63,7 @@ def _begin(held: HeldHome, table: TableSpec) -> None:
 
 def _is_renamed(table: TableSpec, home: AppHome) -> bool:
     """Whether the table has state under its old name, which a start refuses, and a migration renames."""
-    return table.was is not None and home.table(table.was).begun() is not None
+    return table.was is not None and home.table(table.was).planned_batch() is not None
 
 
 def _require_same(table: TableSpec, entry: StoredTable) -> None:

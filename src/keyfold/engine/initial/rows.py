@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import beside
 from keyfold.engine.log import readers
-from keyfold.engine.log.retention import counted, totals
+from keyfold.engine.log.retention import count_rows, totals
 from keyfold.engine.log.shared_streams import SharedStreams
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.migration.prepared_table import PreparedTable
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def folded(
+def fold_files(
     spark: SparkSession,
     home: AppHome,
     shared: SharedStreams,
@@ -47,7 +47,7 @@ def folded(
     `read`: the directories that are read in place of streams' sources.
     """
     stream = tree.sources(table.input)[0]
-    files = initial_files.source_of(spark, stream, reader.opened(spark, stream, read), initial)
+    files = initial_files.source_of(spark, stream, reader.open_stream(spark, stream, read), initial)
     facts = initial_files.facts(spark, files)
     if stream.name not in read:
         initial_files.refuse_overlap(spark, stream, facts.files)
@@ -59,7 +59,7 @@ def folded(
     _go_on_with_stream(home, table, shared)
     entry = table_home.read_plan().tables[table.name]
     entry = replace(entry, directories={}, shared=tuple(shared.of(table)), initial=record)
-    return beside.prepared(home, table_home, table.name, entry)
+    return beside.prepare(home, table_home, table.name, entry)
 
 
 def _record(
@@ -75,14 +75,14 @@ def _record(
     read = sorted(
         (f.size, f.time) for _, f in file_names.read_files(table_home.spark) if f.stream == files.name
     )
-    now = initial_files.listed(spark, files.connector)
+    now = initial_files.list_files(spark, files.connector)
     if now != facts.files or read != sorted((size, modified) for _, size, modified in now):
         raise HomeUnusable(
             f"the initial files of {name} changed while they were read; nothing was changed",
             given=f"{len(facts.files)} files at first, {len(read)} read, then {len(now)}",
             hint="start the app again once nothing is written to them",
         )
-    counts = counted(TableLog(table_home.log_files))
+    counts = count_rows(TableLog(table_home.log_files))
     if counts["rejected"] and counts["rejected"] >= facts.rows:
         reason = next(
             (one.example for m in TableLog(table_home.log_files).after(-1) for one in m.reasons), ""
@@ -110,7 +110,7 @@ def _record(
         "first": moment(facts.first),
         "last": moment(facts.last),
         "checksum": facts.checksum,
-        "batch": table_home.committed(),
+        "batch": table_home.committed_batch(),
     }
 
 

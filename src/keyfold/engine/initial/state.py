@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def taken(
+def copy_state(
     spark: SparkSession,
     home: AppHome,
     shared: SharedStreams,
@@ -75,7 +75,7 @@ def taken(
         entry = replace(old, shared=(), initial=record)
         made = PreparedTable(table.name, batch, entry, rebuilt=beside.directory(home, target, table.name))
         if savepoint.view is not None:
-            with storage.fetched(VIEW) as file, views_in(file).open(read_only=True) as store:
+            with storage.fetch(VIEW) as file, views_in(file).open(read_only=True) as store:
                 position = store.position(name) if name in store.tables() else None
                 if position is not None:
                     view = beside.view_of(home, store, name, table.name)
@@ -91,7 +91,7 @@ def _origin(spark: SparkSession, home: AppHome, initial: InitialState, app: str)
     table_home = home.path.parent if address is None else load(home=address).home
     if isinstance(table_home, Path):
         return AppHome(table_home.resolve() / name)
-    with remote_home.explained(table_home):
+    with remote_home.explain_errors(table_home):
         storage = SparkStorage(session.kernel(spark), spark, f"{table_home}/{name}")
     return AppHome(home.path.parent / name, storage)
 

@@ -39,7 +39,7 @@ def main() -> int:
         os.nice(19)
     settings = load()
     place = writable(cache_places(settings.kernel_dir))
-    with private.opened(place / f"{class_archive.PREFIX}lock", "a") as lock:
+    with private.open_private(place / f"{class_archive.PREFIX}lock", "a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

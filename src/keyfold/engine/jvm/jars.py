@@ -34,17 +34,17 @@ class Jar:
         return f"{name}-{version}.jar"
 
 
-def listed(file: Path) -> list[Jar]:
+def read_list(file: Path) -> list[Jar]:
     """The jars of a list: lines of a checksum and a module."""
     lines = (line.split() for line in file.read_text("ascii").splitlines())
     return [Jar(module, digest) for digest, module in lines]
 
 
-def cached(jars: list[Jar], settings: Settings) -> list[Path] | None:
+def find_cached(jars: list[Jar], settings: Settings) -> list[Path] | None:
     """The jars where they were fetched before, or put by hand; None if one is missing or differs."""
     for place in build.cache_places(settings.kernel_dir):
         found = place / "jars"
-        # As for the kernel: code in a directory of somebody else's is not ours to load.
+        # As for the kernel: code in another user's directory is not loaded.
         if not found.is_dir() or found.stat().st_uid != os.getuid():
             continue
         if all(_intact(found / jar.file, jar) for jar in jars):
@@ -52,16 +52,16 @@ def cached(jars: list[Jar], settings: Settings) -> list[Path] | None:
     return None
 
 
-def fetched(what: str, jars: list[Jar], settings: Settings) -> list[Path]:
+def fetch(what: str, jars: list[Jar], settings: Settings) -> list[Path]:
     """The jars, from the cache or fetched now; `what` names them in an error."""
-    found = cached(jars, settings)
+    found = find_cached(jars, settings)
     if found is not None:
         return found
     place = build.writable(build.cache_places(settings.kernel_dir)) / "jars"
     place.mkdir(mode=0o700, exist_ok=True)
     missing = [jar for jar in jars if not _intact(place / jar.file, jar)]
     with TemporaryDirectory(dir=place, prefix=".fetch-") as work:
-        printed = _resolved(missing, Path(work), settings)
+        printed = _resolve(missing, Path(work), settings)
         for jar in missing:
             file = Path(work) / jar.file
             if not file.is_file():
@@ -80,7 +80,7 @@ def _intact(file: Path, jar: Jar) -> bool:
         return False
 
 
-def _resolved(jars: list[Jar], work: Path, settings: Settings) -> str:
+def _resolve(jars: list[Jar], work: Path, settings: Settings) -> str:
     """Runs the resolver, which puts what it finds into `work`; returns what it prints."""
     wanted = work / "ivy.xml"
     wanted.write_text(_module_file(jars), "utf-8")

@@ -64,7 +64,7 @@ class Launch:
         self._output = settings.local_directory / "java.log"
         self._launched = Launched.now(wanted[MEMORY], self._output, self._output.with_name("spark.log"))
         # Appended to, since another app of this home may be writing to it.
-        self._file = private.opened(self._output, "ab")
+        self._file = private.open_private(self._output, "ab")
         self._begun = self._file.tell()
         self._scratch = Scratch(place)
         self._properties = self._scratch.path / "spark.properties"
@@ -95,7 +95,7 @@ class Launch:
         """Waits until the JVM is up, and connects PySpark to it."""
         py4j_log.quiet()
         try:
-            gateway = self._connected() if self._process else self._through_spark_submit()
+            gateway = self._connect() if self._process else self._through_spark_submit()
         except BaseException:
             self.discard()
             raise
@@ -117,7 +117,7 @@ class Launch:
         self._file.close()
         self._scratch.__exit__()
 
-    def _connected(self) -> Any:
+    def _connect(self) -> Any:
         assert self._process is not None
         if not self._up(self._process) and self._archive and self._process.returncode in _CRASHES:
             # Perhaps because the archive is damaged.
@@ -126,8 +126,8 @@ class Launch:
             self._start()
             self._up(self._process)
         if not self._connection.exists():
-            raise self._ended(self._process.returncode)
-        gateway = _attached(*_connection_info(self._connection))
+            raise self._end_error(self._process.returncode)
+        gateway = _attach(*_connection_info(self._connection))
         self._connection.unlink()
         gateway.proc = self._process
         return gateway
@@ -153,7 +153,7 @@ class Launch:
             with submitting(self.wanted, self._scratch):
                 return launch(None, {**output, **_OWN_GROUP, **self._scratch.inherited})
         except (PySparkRuntimeError, Py4JError, ConnectionError) as error:
-            raise self._ended(_status(error)) from None
+            raise self._end_error(_status(error)) from None
         except BaseException:
             # Interrupted while it starts, the JVM would wait forever for a connection.
             for child in psutil.Process().children():
@@ -161,7 +161,7 @@ class Launch:
                     child.kill()
             raise
 
-    def _ended(self, status: int | None) -> JavaEnded:
+    def _end_error(self, status: int | None) -> JavaEnded:
         self._file.flush()
         printed = self._output.read_bytes()[self._begun :].decode("utf-8", "replace")
         return JavaEnded(
@@ -183,7 +183,7 @@ def _connection_info(file: Path) -> tuple[int, str]:
     return int.from_bytes(content[:4], "big"), content[8 : 8 + length].decode()
 
 
-def _attached(port: int, secret: str) -> Any:
+def _attach(port: int, secret: str) -> Any:
     """PySpark's connection to a JVM that is up. PySpark finds one by these variables."""
     from pyspark.java_gateway import launch_gateway
 
@@ -254,10 +254,10 @@ def properties(settings: Mapping[str, str]) -> str:
     >>> properties({"spark.a b": "1=é"})
     'spark.a\\\\u0020b=1\\\\u003d\\\\u00e9\\n'
     """
-    return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in settings.items())
+    return "".join(f"{_escape(name)}={_escape(value)}\n" for name, value in settings.items())
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     units = text.encode("utf-16-be", "surrogatepass")
     found = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
     return "".join(

@@ -93,7 +93,7 @@ def has_ended() -> bool:
     return True
 
 
-def ended(app: str | None = None) -> JavaEnded:
+def end_error(app: str | None = None) -> JavaEnded:
     """The error to raise when the JVM has ended."""
     status = getattr(getattr(_gateway(), "proc", None), "returncode", None)
     lines = _launched.last_errors() if _launched else []
@@ -143,7 +143,7 @@ def reporting_java_end(app: str | None = None) -> Iterator[None]:
     except Exception as error:
         if not is_java_end(error):
             raise
-        raise ended(app) from error
+        raise end_error(app) from error
 
 
 def is_java_end(error: BaseException) -> bool:

@@ -46,7 +46,7 @@ class Scratch:
         with _exclusive(places):
             _clear(places)
             self.path = Path(tempfile.mkdtemp(dir=places, prefix=_PREFIX))
-            self._file: IO[Any] = private.opened(self.path / _LOCKED_FILE, "a")
+            self._file: IO[Any] = private.open_private(self.path / _LOCKED_FILE, "a")
             fcntl.flock(self._file, fcntl.LOCK_EX)
 
     def __enter__(self) -> Scratch:
@@ -93,7 +93,7 @@ def _clear(places: Path) -> None:
 @contextmanager
 def _exclusive(places: Path) -> Iterator[None]:
     """Keeps others from removing a directory that is being created and is not locked yet."""
-    with private.opened(places / "lock", "a") as lock:
+    with private.open_private(places / "lock", "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

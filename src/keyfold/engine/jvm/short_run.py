@@ -33,7 +33,7 @@ def drains_little(spec: AppSpec) -> bool:
             return False
         if table.initial is not None:
             connectors.append(table.initial.connector)
-    return all(map(_bounded, connectors)) and is_small(one.path for one in connectors if one.path)
+    return all(map(_is_bounded, connectors)) and is_small(one.path for one in connectors if one.path)
 
 
 def is_small(paths: Iterable[str | os.PathLike[str]], most_files: int = MOST_FILES) -> bool:
@@ -47,7 +47,7 @@ def is_small(paths: Iterable[str | os.PathLike[str]], most_files: int = MOST_FIL
     return True
 
 
-def _bounded(connector: Connector) -> bool:
+def _is_bounded(connector: Connector) -> bool:
     """Whether a connector's input can be measured without reading it."""
     if connector.kind == "rows":
         return True

@@ -121,12 +121,12 @@ class Broker:
     def start(self) -> None:
         """Starts the broker, and returns when it takes requests."""
         private.directory(self.directory)
-        found = jars.fetched("Kafka's broker", jars.listed(_JARS), self._settings)
+        found = jars.fetch("Kafka's broker", jars.read_list(_JARS), self._settings)
         classes = [*found, build.kernel_jar(self._settings.kernel_dir)]
-        configuration = self._written("server.properties", self._configuration())
-        logging = self._written("log4j2.properties", _LOGGING)
+        configuration = self._write("server.properties", self._configuration())
+        logging = self._write("log4j2.properties", _LOGGING)
         begun = self.log.stat().st_size if self.log.exists() else 0
-        with private.opened(self.log, "ab") as output:
+        with private.open_private(self.log, "ab") as output:
             self._process = subprocess.Popen(
                 [
                     build.java(),
@@ -197,7 +197,7 @@ class Broker:
         ]
         return ["format", "--cluster-id", cluster.replace("-", "k"), "--config", str(configuration), *users]
 
-    def _written(self, name: str, text: str) -> Path:
+    def _write(self, name: str, text: str) -> Path:
         file = self.directory / name
         private.write(file, text.encode())
         return file
@@ -206,13 +206,13 @@ class Broker:
         process = self._process
         assert process is not None
 
-        def printed() -> str:
+        def read_log() -> str:
             return self.log.read_bytes()[begun:].decode("utf-8", "replace")
 
-        wait_until(lambda: process.poll() is not None or _STARTED in printed(), _START_SECONDS)
-        if _STARTED in printed() and process.poll() is None:
+        wait_until(lambda: process.poll() is not None or _STARTED in read_log(), _START_SECONDS)
+        if _STARTED in read_log() and process.poll() is None:
             return
-        lines = [line for line in printed().splitlines() if "ERROR" in line or "xception" in line]
+        lines = [line for line in read_log().splitlines() if "ERROR" in line or "xception" in line]
         ended = "did not start in time" if process.poll() is None else "ended while it started"
         raise BrokerFailed(
             f"the Kafka broker {ended}",

@@ -50,22 +50,22 @@ def using(settings: Mapping[str, str]) -> Iterator[None]:
 def servers(connector: Connector) -> str:
     """The brokers that clients ask first."""
     assert connector.kafka is not None
-    return _given(connector).get("bootstrap.servers", connector.kafka.servers)
+    return _given_settings(connector).get("bootstrap.servers", connector.kafka.servers)
 
 
 def for_spark(connector: Connector) -> dict[str, str]:
     """The options of Spark's Kafka source: those of the declaration, with client settings in Java's names."""
     others = {name: value for name, value in connector.options if not name.startswith(PREFIX)}
-    return {**others, **{PREFIX + name: value for name, value in java(_given(connector)).items()}}
+    return {**others, **{PREFIX + name: value for name, value in java(_given_settings(connector)).items()}}
 
 
 def for_python(connector: Connector) -> dict[str, Any]:
     """The settings of Kafka's client for Python, with the servers."""
     # Its own lines on stderr are off: what matters is raised.
-    return {"bootstrap.servers": servers(connector), "log_level": 0, **python(_given(connector))}
+    return {"bootstrap.servers": servers(connector), "log_level": 0, **python(_given_settings(connector))}
 
 
-def _given(connector: Connector) -> dict[str, str]:
+def _given_settings(connector: Connector) -> dict[str, str]:
     own = {n.removeprefix(PREFIX): value for n, value in connector.options if n.startswith(PREFIX)}
     return {**(_common.get() or {}), **own}
 
@@ -160,11 +160,11 @@ def _java_sasl(found: dict[str, str]) -> None:
             given=f"sasl.mechanism={mechanism or None}",
             hint="one of: " + ", ".join(_MODULES),
         )
-    text = " ".join(f'{field}="{_escaped(value)}"' for field, value in fields.items())
+    text = " ".join(f'{field}="{_escape(value)}"' for field, value in fields.items())
     found["sasl.jaas.config"] = f"{_MODULES[mechanism]} required {text};"
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"')
 
 

@@ -28,19 +28,19 @@ def load(spark: Any, settings: Settings) -> None:
     Into a session that runs already: a JVM is started before it is known what the app reads, and the user's
     own session can get it in no other way.
     """
-    if _loaded(spark):
+    if _is_loaded(spark):
         return
-    for jar in jars.fetched("Kafka's connector", jars.listed(JARS), settings):
+    for jar in jars.fetch("Kafka's connector", jars.read_list(JARS), settings):
         spark._jsparkSession.sessionState().resourceLoader().addJar(str(jar))
 
 
 def use(spark: Any) -> None:
     """Lets this thread open Kafka's source: Spark looks for it in the thread's own class loader."""
-    if not _loaded(spark):
+    if not _is_loaded(spark):
         raise RunError(
             "this Spark session has no Kafka connector",
             hint="start the app with app.start(spark=...), which adds it, or add it to the session: "
-            + ", ".join(jar.module for jar in jars.listed(JARS)),
+            + ", ".join(jar.module for jar in jars.read_list(JARS)),
         )
     spark._jvm.java.lang.Thread.currentThread().setContextClassLoader(_class_loader(spark))
 
@@ -54,9 +54,9 @@ def check_login(spark: Any, spec: AppSpec, settings: Settings) -> None:
     with client.using(settings.kafka):
         found = [client.for_spark(s.connector) for s in spec.streams if s.connector.kind == "kafka"]
     oauth = any(options.get("kafka.sasl.mechanism", "").upper() == "OAUTHBEARER" for options in found)
-    if not oauth or not spark.sparkContext.master.startswith("local") or _shared(spark):
+    if not oauth or not spark.sparkContext.master.startswith("local") or _is_shared(spark):
         return
-    paths = ":".join(str(jar) for jar in jars.fetched("Kafka's connector", jars.listed(JARS), settings))
+    paths = ":".join(str(jar) for jar in jars.fetch("Kafka's connector", jars.read_list(JARS), settings))
     raise RunError(
         "OAuth needs Kafka's connector on the class path of Spark's driver, where the master is local",
         app=spec.name,
@@ -65,7 +65,7 @@ def check_login(spark: Any, spec: AppSpec, settings: Settings) -> None:
     )
 
 
-def _shared(spark: Any) -> bool:
+def _is_shared(spark: Any) -> bool:
     """Whether the connector is on the class path of the whole JVM."""
     try:
         spark._jvm.java.lang.ClassLoader.getSystemClassLoader().loadClass(_SOURCE)
@@ -78,13 +78,13 @@ def condition(settings: Settings) -> str:
     """Whether Kafka's parts are here, in words. Only apps that read or write Kafka need them."""
     if find_spec("confluent_kafka") is None:
         return 'client not installed; for apps with Kafka: pip install "keyfold[kafka]"'
-    found = jars.cached(jars.listed(JARS), settings)
+    found = jars.find_cached(jars.read_list(JARS), settings)
     if found is None:
         return "connector not fetched yet; the first start that reads Kafka does it"
     return f"{found[0].stem}, {found[0].parent}"
 
 
-def _loaded(spark: Any) -> bool:
+def _is_loaded(spark: Any) -> bool:
     try:
         _class_loader(spark).loadClass(_SOURCE)
     except Exception:

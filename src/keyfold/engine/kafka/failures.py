@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from keyfold.errors import RunError
-from keyfold.masking import masked
+from keyfold.masking import mask
 
 
 class Retry(Exception):
@@ -32,7 +32,7 @@ _FORBIDDEN: Final = (
 
 
 @contextmanager
-def explained(
+def explain_errors(
     topic: str, noted: Callable[[], Any] = lambda: None, *, reads: str | None = None
 ) -> Iterator[None]:
     """Raises `Retry`, or the client's error in words; `noted` is what the client last reported by itself.
@@ -62,7 +62,7 @@ def refused_login(error: Any) -> bool:
 def _meaning(error: Any, topic: str, action: str) -> RunError | None:
     """What an error means that another try will not get over; None if one may."""
     name = error.name()
-    reason = masked(error.str())
+    reason = mask(error.str())
     if name in _FENCED:
         return RunError(
             f"another producer has taken over topic {topic}: this one was fenced",
@@ -111,4 +111,4 @@ def unreachable(
     hint: str = "check the servers of kf.kafka; `wait=` says how long a start waits for them",
 ) -> RunError:
     """The error of brokers that did not answer in time."""
-    return RunError(f"the brokers of topic {topic} do not answer", given=masked(reason), hint=hint)
+    return RunError(f"the brokers of topic {topic} do not answer", given=mask(reason), hint=hint)

@@ -14,7 +14,7 @@ from typing import Final
 from keyfold.engine.kafka import client
 from keyfold.engine.kafka.failures import unreachable
 from keyfold.errors import RunError
-from keyfold.masking import masked
+from keyfold.masking import mask
 from keyfold.plan import durations
 from keyfold.plan.call_site import location
 from keyfold.plan.nodes import AppSpec, Connector
@@ -79,7 +79,7 @@ def problem(servers: str, seconds: float = _SECONDS) -> str | None:
             if reason is None:
                 return None
             reasons[server] = reason
-    return masked(", ".join(f"{server}: {reason}" for server, reason in reasons.items()))
+    return mask(", ".join(f"{server}: {reason}" for server, reason in reasons.items()))
 
 
 def _refusal(server: str, seconds: float) -> str | None:

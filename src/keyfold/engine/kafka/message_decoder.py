@@ -41,10 +41,10 @@ class MessageDecoder:
             found: dict[str, Any] = json.loads(data)
             return found
         if part not in self._avro:
-            self._avro[part] = self._opened(part)
+            self._avro[part] = self._open(part)
         return self._avro[part](data)
 
-    def _opened(self, part: str) -> _Decoder:
+    def _open(self, part: str) -> _Decoder:
         if self._registry is None:
             raise RunError(
                 f"the messages of topic {self._topic} are in Avro",

@@ -50,7 +50,7 @@ class MessageEncoding:
         plain = self.key_format in ("text", "json")
         return bare if plain else [*bare, ("_key_format", self.key_format)]
 
-    def encoded(self, changes: DataFrame) -> DataFrame:
+    def encode(self, changes: DataFrame) -> DataFrame:
         """Changes as `_op`, `key` and `value`; tasks do the work. A delete has no value."""
         return changes.select(OP, *(column.alias(name) for name, column in self._columns().items()))
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from keyfold.engine.kafka import positions
-from keyfold.engine.kafka.failures import Retry, explained, refused_login, unreachable
+from keyfold.engine.kafka.failures import Retry, explain_errors, refused_login, unreachable
 from keyfold.engine.kafka.topics import client_missing
 
 Headers = list[tuple[str, str | bytes | None]]
@@ -61,7 +61,7 @@ class Producer:
         self.topic, self.abandoned = topic, abandoned
         self._refused: Any = None
         self._error: Any = None
-        self._wanted = {**_WANTED, "error_cb": self._noted, "on_delivery": self._delivered, **more, **client}
+        self._wanted = {**_WANTED, "error_cb": self._note, "on_delivery": self._on_delivery, **more, **client}
         self._open()
 
     def _open(self) -> None:
@@ -69,7 +69,7 @@ class Producer:
             import confluent_kafka
         except ImportError:
             raise client_missing() from None
-        with explained(self.topic):
+        with explain_errors(self.topic):
             self.client = confluent_kafka.Producer(self._wanted, logger=_quiet())
 
     def ready(self, seconds: float) -> int | None:
@@ -81,7 +81,7 @@ class Producer:
         step = min(_STEP_SECONDS, max(seconds, 1.0))
         while True:
             try:
-                with explained(self.topic, self._background):
+                with explain_errors(self.topic, self._background):
                     self._require_topic(step)
                     self.begin()
                     return self.position()
@@ -120,7 +120,7 @@ class Producer:
                 poll(0)
                 self._check()
 
-    def flushed(self) -> None:
+    def flush(self) -> None:
         """Waits until all queued messages are delivered."""
         while self.client.flush(_STEP_SECONDS):
             self._check(waiting=True)
@@ -148,12 +148,12 @@ class Producer:
         self.client.poll(0)
         return self._error
 
-    def _noted(self, error: Any) -> None:
+    def _note(self, error: Any) -> None:
         # That all brokers are down follows a login that was refused, and says less.
         if self._error is None or not refused_login(self._error):
             self._error = error
 
-    def _delivered(self, error: Any, message: Any) -> None:
+    def _on_delivery(self, error: Any, message: Any) -> None:
         if error is not None and self._refused is None:
             self._refused = error
 
@@ -165,9 +165,9 @@ class AtLeastOnce(Producer):
         super().__init__(topic, client, abandoned, {})
 
     def write(self, batch: int, records: Callable[[], Iterable[Record]]) -> None:
-        with explained(self.topic):
+        with explain_errors(self.topic):
             self.send(records())
-            self.flushed()
+            self.flush()
 
 
 class ExactlyOnce(Producer):
@@ -194,8 +194,8 @@ class ExactlyOnce(Producer):
         return positions.read(self._settings, self._identity)
 
     def write(self, batch: int, records: Callable[[], Iterable[Record]]) -> None:
-        with explained(self.topic, self._background):
-            if self._failed and self._renewed() >= batch:
+        with explain_errors(self.topic, self._background):
+            if self._failed and self._renew() >= batch:
                 return
             self._failed = True
             self.client.begin_transaction()
@@ -204,7 +204,7 @@ class ExactlyOnce(Producer):
             self.client.commit_transaction(_CALL_SECONDS)
             self._failed = False
 
-    def _renewed(self) -> int:
+    def _renew(self) -> int:
         """Replaces the client after a failure; returns the position that the cluster knows, or -1."""
         self.close()
         self._error = None

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from keyfold.engine.kafka import listening
 from keyfold.engine.kafka.client import python
-from keyfold.engine.kafka.failures import explained
+from keyfold.engine.kafka.failures import explain_errors
 from keyfold.engine.kafka.message_decoder import MessageDecoder
 from keyfold.engine.kafka.topics import client_missing
 from keyfold.errors import RunError
@@ -147,7 +147,7 @@ def _consumer(servers: str, topic: str, options: Mapping[str, str]) -> Iterator[
         "error_cb": noted.append,
         **python(given),
     }
-    with explained(topic, lambda: noted[-1] if noted else None, reads=servers):
+    with explain_errors(topic, lambda: noted[-1] if noted else None, reads=servers):
         consumer = Consumer(wanted)
         try:
             listening.require(wanted["bootstrap.servers"], topic, f"is a Kafka broker at {servers}?")

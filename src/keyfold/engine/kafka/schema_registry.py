@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from keyfold.engine.kafka.topics import client_missing
 from keyfold.errors import RunError
-from keyfold.masking import masked
+from keyfold.masking import mask
 
 
 def client(url: str) -> Any:
@@ -33,17 +33,17 @@ def register(url: str, subject: str, schema: str, table: str) -> int:
     try:
         return int(registry.register_schema(subject, Schema(schema, "AVRO")))
     except SchemaRegistryError as error:
-        raise _refused(error, subject, table) from None
+        raise _refusal(error, subject, table) from None
     except Exception as error:  # the client lets those of its HTTP library through
         raise RunError(
-            f"the Schema Registry at {masked(url)} can't be reached",
-            given=masked(f"{type(error).__name__}: {error}"),
+            f"the Schema Registry at {mask(url)} can't be reached",
+            given=mask(f"{type(error).__name__}: {error}"),
             hint="is it running, and is registry= of kf.avro right?",
         ) from None
 
 
-def _refused(error: Any, subject: str, table: str) -> RunError:
-    reason = masked(f"status {error.http_status_code}: {error.error_message}")
+def _refusal(error: Any, subject: str, table: str) -> RunError:
+    reason = mask(f"status {error.http_status_code}: {error.error_message}")
     if error.http_status_code == 409:
         return RunError(
             f"the Schema Registry refuses the columns of table {table}: they are incompatible with what "

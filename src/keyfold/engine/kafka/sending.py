@@ -38,7 +38,7 @@ class Sender:
         """Queues one message; waits while the queue is full."""
         while True:
             try:
-                self._producer.produce(topic, value, key, on_delivery=self._delivered)
+                self._producer.produce(topic, value, key, on_delivery=self._on_delivery)
                 self._producer.poll(0)
                 break
             except BufferError:
@@ -55,7 +55,7 @@ class Sender:
             if left:
                 raise self._error(f"{left} messages were not delivered within {_SECONDS:.0f} s")
 
-    def _delivered(self, error: Any, message: object) -> None:
+    def _on_delivery(self, error: Any, message: object) -> None:
         if error is not None and not self._failed:
             self._failed = error.str()
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from keyfold.errors import BadOption, RunError
-from keyfold.masking import masked
+from keyfold.masking import mask
 from keyfold.plan.validate.kafka_topics import checked_name
 
 _SECONDS: Final = 30.0
 
 
-def parsed(text: str) -> tuple[str, int]:
+def parse_topic(text: str) -> tuple[str, int]:
     """`orders:4` as a name and a number of partitions, which is 1 if it is left out."""
     name, colon, number = text.partition(":")
     hint = "orders, or orders:4 for four partitions"
@@ -66,7 +66,7 @@ def create(
             return False
         raise RunError(
             f"topic {name!r} could not be created",
-            given=masked(error.args[0].str()),
+            given=mask(error.args[0].str()),
             hint=f"is a Kafka broker at {servers}? `keyfold dev kafka` starts one",
         ) from None
     return True

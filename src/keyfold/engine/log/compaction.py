@@ -19,7 +19,7 @@ from keyfold.engine.log.merged import MERGED, Range
 from keyfold.engine.log.merged_files import MergedFiles
 from keyfold.engine.log.retention import NEWEST
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.log.totals import recorded
+from keyfold.engine.log.totals import read_totals
 from keyfold.engine.storage.lease import Lease
 from keyfold.fault_points import FaultPoint, reached
 
@@ -84,7 +84,7 @@ class Compaction:
 
     def __init__(self, log: TableLog, lease: Lease) -> None:
         self._log, self._lease = log, lease
-        self._gone = recorded(log.storage).upto
+        self._gone = read_totals(log.storage).upto
 
     def run(self) -> Iterator[Merge]:
         """Merges range by range, except for the newest batches."""
@@ -97,7 +97,7 @@ class Compaction:
         """Groups of neighbours to merge, by size and by the columns of their changes."""
         group = _Group()
         for found, of in self._units():
-            parts = {part.path: part for m in found for part in m.parts if not self._removed(m, part)}
+            parts = {part.path: part for m in found for part in m.parts if not self._is_removed(m, part)}
             large = sum(part.bytes for part in parts.values()) > _MOST_BYTES // 2
             full = len(group.manifests) + len(found) > _MOST_BATCHES or group.bytes > _MOST_BYTES // 2
             schemas = self._schemas(group, parts)
@@ -124,7 +124,7 @@ class Compaction:
             if manifest is not None:
                 yield [manifest], None
 
-    def _removed(self, manifest: Manifest, part: Part) -> bool:
+    def _is_removed(self, manifest: Manifest, part: Part) -> bool:
         return part.kind == "change" and manifest.batch <= self._gone
 
     def _schemas(self, group: _Group, parts: dict[str, Part]) -> dict[Kind, pa.Schema] | None:
@@ -169,4 +169,4 @@ class Compaction:
         own = {part.path for manifest in group.own for part in manifest.parts}
         for directory in {path.rpartition("/")[0] for path in own | set(group.parts)}:
             storage.delete(directory, durable=False)
-        self._log.merged.changed()
+        self._log.merged.invalidate()

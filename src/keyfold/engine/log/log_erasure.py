@@ -47,9 +47,7 @@ class LogErasure:
         own = [found for batch in self.log.own_batches() if (found := self.log.find(batch)) is not None]
         ranges = {of: self.log.merged.manifests(of) for of in self.log.merged.ranges()}
         known = [*own, *(manifest for manifests in ranges.values() for manifest in manifests)]
-        rewritten = self._rewritten(
-            {part.path: part for m in known for part in m.parts if self.log.has(part)}
-        )
+        rewritten = self._rewrite({part.path: part for m in known for part in m.parts if self.log.has(part)})
         for manifest in own:
             changed = self._manifest(manifest, rewritten)
             if changed is not manifest:
@@ -63,7 +61,7 @@ class LogErasure:
         self.files += 1
         self.put(name, content)
 
-    def _rewritten(self, parts: Mapping[str, Part]) -> dict[str, _File]:
+    def _rewrite(self, parts: Mapping[str, Part]) -> dict[str, _File]:
         """The files with rows of the key, by name."""
         found = {}
         for path, part in parts.items():
@@ -97,7 +95,7 @@ class LogErasure:
             names = dict.fromkeys([*self.columns, *(n for n in self.key if n in table.column_names)])
             return (self._is_mine(row) for row in table.select(list(names)).to_pylist())
         texts = table.select([n for n in ("raw", "stream") if n in table.column_names]).to_pylist()
-        found = [self._found(row) for row in texts]
+        found = [self._find(row) for row in texts]
         self.by_word += found.count("word")
         return (one is not None for one in found)
 
@@ -107,7 +105,7 @@ class LogErasure:
             self.keys.add(tuple(as_text(row.get(name)) for name in self.key))
         return mine
 
-    def _found(self, row: Mapping[str, Any]) -> Found | None:
+    def _find(self, row: Mapping[str, Any]) -> Found | None:
         return self.texts.match(row.get("raw"), row.get("stream"), self.source)
 
     def _manifest(self, manifest: Manifest, rewritten: Mapping[str, _File]) -> Manifest:

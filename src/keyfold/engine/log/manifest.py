@@ -145,7 +145,7 @@ def readable(file: object) -> Iterator[None]:
     try:
         yield
     except (ValueError, LookupError, TypeError) as error:
-        raise damaged(file, f"not a manifest: {error}") from None
+        raise damage_error(file, f"not a manifest: {error}") from None
 
 
 def require_layout(file: object, document: Mapping[str, Any]) -> None:
@@ -154,7 +154,7 @@ def require_layout(file: object, document: Mapping[str, Any]) -> None:
         raise other_layout(file, document["layout"])
 
 
-def damaged(file: object, why: str) -> HomeUnusable:
+def damage_error(file: object, why: str) -> HomeUnusable:
     """The error for a file of a log that has changed since it was published."""
     return HomeUnusable(
         f"{file} is damaged: {why}",

@@ -41,7 +41,7 @@ class Range:
         return f"{MERGED}/{self}.json"
 
     @classmethod
-    def named(cls, name: str) -> Range | None:
+    def parse(cls, name: str) -> Range | None:
         """The range to which a manifest or directory belongs, by its name."""
         numbers = name.removesuffix(".json").split("-")[:2]
         if len(numbers) < 2 or not all(number.isdecimal() for number in numbers):
@@ -62,11 +62,11 @@ class MergedRanges:
         """The ranges in order, without overlaps."""
         if self._ranges is None:
             names = [name for name in self._storage.list(MERGED) if name.endswith(".json")]
-            found = [found for name in names if (found := Range.named(name)) is not None]
-            self._ranges = tuple(_outermost(found))
+            found = [found for name in names if (found := Range.parse(name)) is not None]
+            self._ranges = tuple(_outermost_ranges(found))
         return self._ranges
 
-    def changed(self) -> None:
+    def invalidate(self) -> None:
         """Lists the directory again on next use."""
         self._ranges = self._last = None
 
@@ -92,21 +92,21 @@ class MergedRanges:
                 given=StoredFile(self._storage, of.file),
                 hint="run one command at a time on the app's home",
             )
-        self.changed()
+        self.invalidate()
         return of
 
     def rewrite(self, of: Range, manifests: Sequence[Manifest]) -> None:
         """Replaces the manifests of a range, some of whose parts are to go."""
         self._storage.put(of.file, encode(manifests))
-        self.changed()
+        self.invalidate()
 
     def remove(self, of: Range) -> None:
         """Removes a range with its files."""
         self._storage.delete(of.file)
         for name in self.directories():
-            if Range.named(name) == of:
+            if Range.parse(name) == of:
                 self._storage.delete(f"{MERGED}/{name}", durable=False)
-        self.changed()
+        self.invalidate()
 
     def directories(self) -> list[str]:
         """The directories with merged files, including those of interrupted attempts."""
@@ -116,7 +116,7 @@ class MergedRanges:
         """Removes what killed processes left: files without a range, and ranges that were merged again."""
         kept = self.ranges()
         for name in self._storage.list(MERGED):
-            if name.endswith(".json") and Range.named(name) not in kept:
+            if name.endswith(".json") and Range.parse(name) not in kept:
                 self._storage.delete(f"{MERGED}/{name}")
         listed = {part.path.split("/")[1] for of in kept for m in self.manifests(of) for part in m.parts}
         for name in self.directories():
@@ -146,7 +146,7 @@ def encode(merged: Sequence[Manifest]) -> bytes:
     return json.dumps(document, ensure_ascii=False).encode()
 
 
-def _outermost(ranges: Sequence[Range]) -> Iterator[Range]:
+def _outermost_ranges(ranges: Sequence[Range]) -> Iterator[Range]:
     upto = -1
     for one in sorted(ranges, key=lambda one: (one.first, -one.last)):
         if one.last > upto:

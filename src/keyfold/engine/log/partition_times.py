@@ -10,7 +10,7 @@ from keyfold.engine.storage.layout import TableHome
 from keyfold.kernel.api import PartitionClock
 
 
-def begun(home: TableHome, stream: str) -> dict[str, int]:
+def newest_times(home: TableHome, stream: str) -> dict[str, int]:
     """The newest time of each partition at the end of the last run, in milliseconds."""
     log = TableLog(home.log_files)
     newest = log.newest()

@@ -36,15 +36,15 @@ def settle(home: TableHome, table: str) -> Manifest | None:
         found = manifests.decode(file.read_bytes(), file)
     except FileNotFoundError:
         return None
-    published = _published(home, log, found)
+    published = _publish(home, log, found)
     if published is not None:
         reached(FaultPoint.BATCH_PUBLISHED, table=table, batch=found.batch)
     log.storage.delete(_NAME)
     return published
 
 
-def _published(home: TableHome, log: TableLog, found: Manifest) -> Manifest | None:
-    newest, committed = log.newest(), home.committed()
+def _publish(home: TableHome, log: TableLog, found: Manifest) -> Manifest | None:
+    newest, committed = log.newest(), home.committed_batch()
     if committed is None or committed < found.batch or (newest is not None and newest >= found.batch):
         return None
     spark = home.spark

@@ -77,13 +77,13 @@ def begin_after(use: Use, home: TableHome, batch: int) -> None:
 def read_upto(home: AppHome, use: Use) -> int:
     """The newest batch of the table that the reader has committed; -1 if it has read none."""
     table_home = home.table(use.reader)
-    return offset(use, table_home, table_home.committed())
+    return offset(use, table_home, table_home.committed_batch())
 
 
 def planned_upto(home: AppHome, use: Use) -> int:
     """The newest batch of the table that the reader has begun to read."""
     table_home = home.table(use.reader)
-    return offset(use, table_home, table_home.begun())
+    return offset(use, table_home, table_home.planned_batch())
 
 
 def kept_after(home: AppHome, use: Use) -> int:
@@ -92,7 +92,7 @@ def kept_after(home: AppHome, use: Use) -> int:
     The newest committed batch does not count: a power failure may lose its commit.
     """
     table_home = home.table(use.reader)
-    committed = table_home.committed()
+    committed = table_home.committed_batch()
     return offset(use, table_home, None if committed is None else committed - 1)
 
 

@@ -16,7 +16,7 @@ from typing import Final
 from keyfold.engine.log.manifest import Kind, Manifest
 from keyfold.engine.log.merged import Range
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.log.totals import Totals, recorded
+from keyfold.engine.log.totals import Totals, read_totals
 
 NEWEST: Final = 10
 """The newest batches, which always stay: Spark may run one of them again, and readers may be opening them."""
@@ -24,10 +24,10 @@ NEWEST: Final = 10
 
 def totals(log: TableLog) -> Totals:
     """What was removed from a log."""
-    return recorded(log.storage)
+    return read_totals(log.storage)
 
 
-def counted(log: TableLog) -> Counter[str]:
+def count_rows(log: TableLog) -> Counter[str]:
     """The total number of rows of each kind, over all batches of a table."""
     known = totals(log)
     sums = Counter(known.counts)

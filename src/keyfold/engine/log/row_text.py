@@ -75,8 +75,8 @@ class StreamText:
         for name, value in key.items():
             after = rf'"{re.escape(name)}"\s*:\s*(?:"((?:[^"\\]|\\.)*)(?:"|$)|([^\s,}}\]"]+))'
             given = re.findall(after, text, re.IGNORECASE)
-            same = [self._is(name, _unescaped(one) or other, value) for one, other in given]
-            if not (any(same) if given else _has_word(text, value) or _has_word(text, _escaped(value))):
+            same = [self._is(name, _unescape(one) or other, value) for one, other in given]
+            if not (any(same) if given else _has_word(text, value) or _has_word(text, _escape(value))):
                 return None
             how.append("column" if given else "word")
         return "word" if "word" in how else "column"
@@ -133,7 +133,7 @@ def of_plan(plan: StoredApp) -> dict[str, StreamText]:
     return found
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     """The value of a JSON string; the text itself if it was cut within an escape."""
     try:
         return str(json.loads(f'"{text}"', strict=False))
@@ -141,7 +141,7 @@ def _unescaped(text: str) -> str:
         return text
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return json.dumps(value)[1:-1]
 
 

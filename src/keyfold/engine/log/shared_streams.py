@@ -56,12 +56,12 @@ class SharedStreams:
         return [use for table in self.spec.tables for use in self.uses(table) if use.table == stream]
 
 
-def decided(spec: AppSpec, stored: StoredApp, home: AppHome) -> SharedStreams:
+def decide(spec: AppSpec, stored: StoredApp, home: AppHome) -> SharedStreams:
     """Which streams have a log: as recorded by earlier starts, otherwise as declared, or by default."""
     found, chosen = {}, set()
     for stream in spec.streams:
         tables = [t for t in spec.tables if stream in tree.queried_sources(spec, t)]
-        begun = _begun(stream, [t.name for t in tables], stored, home)
+        begun = _tables_with_state(stream, [t.name for t in tables], stored, home)
         if _is_shared(spec, stream, begun, stored.streams.get(stream.name)):
             chosen.add(stream.name)
             reading = frozenset(
@@ -73,20 +73,20 @@ def decided(spec: AppSpec, stored: StoredApp, home: AppHome) -> SharedStreams:
     return SharedStreams(spec, found, frozenset(chosen))
 
 
-def _begun(stream: Source, tables: list[str], stored: StoredApp, home: AppHome) -> list[str]:
+def _tables_with_state(stream: Source, tables: list[str], stored: StoredApp, home: AppHome) -> list[str]:
     """The tables of a stream that have state, including those currently left out of the app."""
     left_out = [
         name
         for name, entry in stored.tables.items()
         if name not in tables and stream.name in {*entry.streams, *entry.shared}
     ]
-    return [name for name in (*tables, *left_out) if home.table(name).begun() is not None]
+    return [name for name in (*tables, *left_out) if home.table(name).planned_batch() is not None]
 
 
 def _is_shared(spec: AppSpec, stream: Source, begun: list[str], recorded: StoredStream | None) -> bool:
     if not begun:
         return sharing.is_shared(spec, stream)
-    asked, is_shared = sharing.declared(stream), recorded is not None and recorded.shared
+    asked, is_shared = sharing.declared_sharing(stream), recorded is not None and recorded.shared
     if asked is not None and asked != is_shared:
         _refuse_other_choice(spec.name, stream, begun, is_shared)
     return is_shared

@@ -12,7 +12,7 @@ from keyfold.engine.log import manifest as manifests
 from keyfold.engine.log.manifest import Kind, Manifest, Part
 from keyfold.engine.log.merged import MergedRanges
 from keyfold.engine.log.slices import Slices
-from keyfold.engine.log.totals import recorded
+from keyfold.engine.log.totals import read_totals
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.local import LocalStorage
 from keyfold.engine.storage.stored_file import StoredFile
@@ -36,7 +36,7 @@ class TableLog:
         self._upto = upto
         self.storage = LocalStorage(where) if isinstance(where, Path) else where
         self.merged = MergedRanges(self.storage)
-        self._slices = Slices(self._opened)
+        self._slices = Slices(self._open)
 
     def file(self, batch: int) -> StoredFile:
         """The manifest's own file, which it has until it is merged with others."""
@@ -92,27 +92,27 @@ class TableLog:
             if of.last <= batch:
                 continue
             while number is not None and number < of.first:
-                yield from self._found(number)
+                yield from self._find(number)
                 number = next(own, None)
             yield from (found for found in self.merged.manifests(of) if found.batch > batch)
             while number is not None and number <= of.last:
                 number = next(own, None)
         while number is not None:
-            yield from self._found(number)
+            yield from self._find(number)
             number = next(own, None)
 
-    def _found(self, batch: int) -> list[Manifest]:
+    def _find(self, batch: int) -> list[Manifest]:
         """The manifest of a listed batch; None if it has been removed since."""
         found = self.find(batch)
         if found is None:
             # Another process may have merged it.
-            self.merged.changed()
+            self.merged.invalidate()
             found = self.merged.find(batch)
         return [] if found is None else [found]
 
     def _refuse_missing(self, batch: int) -> None:
-        if batch > recorded(self.storage).upto:
-            raise manifests.damaged(self.file(batch), "the file is missing, and the next batch names it")
+        if batch > read_totals(self.storage).upto:
+            raise manifests.damage_error(self.file(batch), "the file is missing, and the next batch names it")
 
     def rows(
         self, manifest: Manifest, kind: Kind, columns: Sequence[str] | None = None
@@ -126,31 +126,31 @@ class TableLog:
         if part.first is not None:
             yield from self._slices.rows(part, columns)
             return
-        with self._opened(part) as file:
+        with self._open(part) as file:
             yield from file.iter_batches(ROWS_AT_ONCE, columns=columns)
 
     def schema(self, part: Part) -> pa.Schema:
         """The columns of a part."""
-        with self._opened(part) as file:
+        with self._open(part) as file:
             return file.schema_arrow
 
     @contextmanager
-    def _opened(self, part: Part) -> Iterator[pq.ParquetFile]:
+    def _open(self, part: Part) -> Iterator[pq.ParquetFile]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         stored = StoredFile(self.storage, part.path)
         try:
-            with self.storage.fetched(part.path) as path:
+            with self.storage.fetch(part.path) as path:
                 size = path.stat().st_size
                 if size != part.bytes:
-                    raise manifests.damaged(stored, f"it has {size:,} bytes, and had {part.bytes:,}")
+                    raise manifests.damage_error(stored, f"it has {size:,} bytes, and had {part.bytes:,}")
                 with pq.ParquetFile(path) as file:
                     yield file
         except FileNotFoundError:
-            raise manifests.damaged(stored, "the file is missing") from None
+            raise manifests.damage_error(stored, "the file is missing") from None
         except pa.ArrowException as error:
-            raise manifests.damaged(stored, str(error)) from None
+            raise manifests.damage_error(stored, str(error)) from None
 
     def has(self, part: Part) -> bool:
         """Whether the file of a part exists; changes are removed before side outputs."""
@@ -160,10 +160,10 @@ class TableLog:
         """Reads all bytes of a part and compares their checksum."""
         stored, found = StoredFile(self.storage, part.path), 0
         try:
-            with self.storage.fetched(part.path) as path, path.open("rb") as file:
+            with self.storage.fetch(part.path) as path, path.open("rb") as file:
                 while block := file.read(_BYTES_AT_ONCE):
                     found = zlib.crc32(block, found)
         except FileNotFoundError:
-            raise manifests.damaged(stored, "the file is missing") from None
+            raise manifests.damage_error(stored, "the file is missing") from None
         if part.checksum != (now := manifests.checksum_text(found)):
-            raise manifests.damaged(stored, f"its checksum is {now}, and was {part.checksum}")
+            raise manifests.damage_error(stored, f"its checksum is {now}, and was {part.checksum}")

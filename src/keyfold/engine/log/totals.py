@@ -32,7 +32,7 @@ class Totals:
         storage.put(_FILE, json.dumps(document).encode())
 
 
-def recorded(storage: Storage) -> Totals:
+def read_totals(storage: Storage) -> Totals:
     """The totals of a log; those of no batch before anything was removed."""
     file = StoredFile(storage, _FILE)
     try:

@@ -41,7 +41,7 @@ class LoadedLookup:
         with self._lock:
             self.due = time.monotonic() + (self.lookup.refresh_ms or 0) / 1000
             frame = static_reader.frame_of(self._spark, self.lookup)
-            with static_reader.explained(self.lookup):
+            with static_reader.explain_errors(self.lookup):
                 keys = [list(key) for key in sorted(self.keys)]
                 read = self.kernel.read(frame._jdf, keys, self.lookup.duplicates)
             self._check(read)

@@ -11,7 +11,7 @@ from keyfold.engine.internal_columns import BLOCK, FILE, POSITION
 from keyfold.engine.sources.connectors import absolute
 from keyfold.engine.sources.formats import format_of, options_of
 from keyfold.engine.sources.json_rows import encode
-from keyfold.engine.sources.schemas import parsed
+from keyfold.engine.sources.schemas import parse_schema
 from keyfold.engine.spark_errors import messages
 from keyfold.engine.spark_messages import plain
 from keyfold.errors import BadOption, KeyfoldError
@@ -28,19 +28,19 @@ def home(lookup: Lookup) -> str:
 
 def schema_of(lookup: Lookup) -> Any:
     """The declared schema, as Spark reads it."""
-    return parsed(lookup.schema, f"lookup {lookup.name}", home(lookup), "sku string, price double")
+    return parse_schema(lookup.schema, f"lookup {lookup.name}", home(lookup), "sku string, price double")
 
 
 def frame_of(spark: SparkSession, lookup: Lookup) -> DataFrame:
     """The lookup's rows, in the order that `duplicates` goes by: files by name, then lines."""
     schema = schema_of(lookup)
-    with explained(lookup):
+    with explain_errors(lookup):
         if lookup.connector.kind == "rows":
             return _inline(spark, lookup, schema)
         if format_of(lookup.connector.format).text:
             found = _text(spark, lookup, schema)
         else:
-            found = _declared(_reader(spark, lookup), lookup, schema)
+            found = _select_declared(_reader(spark, lookup), lookup, schema)
         if lookup.connector.kind != "files":
             return found
         _refuse_empty(found, lookup)
@@ -48,7 +48,7 @@ def frame_of(spark: SparkSession, lookup: Lookup) -> DataFrame:
 
 
 @contextmanager
-def explained(lookup: Lookup) -> Iterator[None]:
+def explain_errors(lookup: Lookup) -> Iterator[None]:
     """Turns an error of Spark while a lookup is read into one that names the lookup."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
@@ -105,7 +105,7 @@ def _reader(spark: SparkSession, lookup: Lookup) -> DataFrame:
     return reader.load(path) if path else reader.load()
 
 
-def _declared(found: DataFrame, lookup: Lookup, schema: Any) -> DataFrame:
+def _select_declared(found: DataFrame, lookup: Lookup, schema: Any) -> DataFrame:
     """The declared columns of a source that has types of its own, which must be the declared ones."""
     from pyspark.sql import functions as F
 

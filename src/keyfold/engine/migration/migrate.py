@@ -15,7 +15,7 @@ from keyfold.engine.operations.kinds import MIGRATE
 from keyfold.engine.recovery import definition
 from keyfold.engine.recovery.definition_changes import TableChange
 from keyfold.engine.recovery.followed import require_followed
-from keyfold.engine.savepoint.capture import captured, name_before, silent
+from keyfold.engine.savepoint.capture import capture, name_before, silent
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
@@ -64,7 +64,7 @@ def migrate(
             now = datetime.now(UTC)
             rebuilt = [one for one in tables if one.change.rebuilt is not None]
             recorded = [
-                _prepared(spark, home, stored, one, now, batches, tell)
+                _prepare(spark, home, stored, one, now, batches, tell)
                 for one in tables
                 if one.change.rebuilt is None
             ]
@@ -76,7 +76,7 @@ def migrate(
         tell("making a savepoint")
         reached(FaultPoint.MIGRATION_READY)
         names = ", ".join(batches)
-        undo = captured(home, name_before(what), (), f"before {what} of {names}", silent)
+        undo = capture(home, name_before(what), (), f"before {what} of {names}", silent)
         entry = audit.entry(
             what,
             why,
@@ -102,7 +102,7 @@ def _batch(home: AppHome, change: TableChange) -> int:
     """The batch whose state is migrated; refuses an unfinished one, and one that readers haven't read."""
     name = f"{home.path.name}.{change.was or change.table}"
     table_home = home.table(change.was or change.table)
-    committed, begun = table_home.committed(), table_home.begun()
+    committed, begun = table_home.committed_batch(), table_home.planned_batch()
     if committed is None or begun != committed:
         raise BadOption(
             f"batch {begun} of {name} is not finished",
@@ -114,7 +114,7 @@ def _batch(home: AppHome, change: TableChange) -> int:
     return committed
 
 
-def _prepared(
+def _prepare(
     spark: SparkSession,
     home: AppHome,
     stored: StoredApp,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.expressions import column
 from keyfold.engine.operations.files import copy_files
-from keyfold.engine.spark_errors import explained, kernel_error
+from keyfold.engine.spark_errors import explain_errors, kernel_error
 from keyfold.engine.state import digest as state_digest
 from keyfold.engine.state.mapping import KeySource, StateMapping
 from keyfold.engine.storage.layout import TableHome
@@ -59,7 +59,7 @@ def write_state(
     finally:
         rows.unpersist()
     target.spark.commit_state(batch, ids)
-    if state_digest.of_rows(state_digest.stored(spark, target.spark.storage, 0, batch), 0) != wanted:
+    if state_digest.of_rows(state_digest.read_store(spark, target.spark.storage, 0, batch), 0) != wanted:
         raise HomeUnusable(
             f"the new state of {compiled.name} could not be read back as written; nothing was changed",
             given=target.shown,
@@ -76,7 +76,7 @@ def _declare(
             migration.copyField(one.field, one.copied)
         elif one.expression is not None:
             where, given = f"{compiled.name}, {compiled.spec.site}", phrases.expr_words(one.expression)
-            with explained(spark, f"migrate of {one.field}", where, given):
+            with explain_errors(spark, f"migrate of {one.field}", where, given):
                 made = column(one.expression)._jc
                 migration.computeField(one.field, made, list(one.names), list(one.fields))
 
@@ -109,11 +109,11 @@ def _states(
     """The old states and retained windows under the new keys, in the partitions of these."""
     from pyspark.sql import functions as F
 
-    states = _rekeyed(_stored(spark, source, batch, "state"), mapping.keys)
+    states = _rekey(_read_variable(spark, source, batch, "state"), mapping.keys)
     value = states.schema["old value"].dataType
     no_tick = F.lit(None).cast("bigint").alias("tick")
     if "keep" in old.meaning and compiled.spec.keep_ms is not None:
-        windows = _rekeyed(_stored(spark, source, batch, "kept"), mapping.keys)
+        windows = _rekey(_read_variable(spark, source, batch, "kept"), mapping.keys)
         kept = windows.schema["old kept"].dataType
         found = states.select("key", "old value", no_tick, F.lit(None).cast(kept).alias("old kept")).union(
             windows.select("key", F.lit(None).cast(value), F.col("`old tick`.tick"), "old kept")
@@ -126,7 +126,7 @@ def _states(
     return placed.sortWithinPartitions("key") if mapping.merges else placed
 
 
-def _stored(spark: SparkSession, home: TableHome, batch: int, variable: str) -> DataFrame:
+def _read_variable(spark: SparkSession, home: TableHome, batch: int, variable: str) -> DataFrame:
     """A state variable; the names of its columns have a space, unlike those of keys."""
     found = (
         spark.read.format("statestore")
@@ -139,15 +139,15 @@ def _stored(spark: SparkSession, home: TableHome, batch: int, variable: str) -> 
     return found.select(*(found[name].alias(new) for name, new in names.items() if name in found.columns))
 
 
-def _rekeyed(found: DataFrame, keys: list[KeySource]) -> DataFrame:
+def _rekey(found: DataFrame, keys: list[KeySource]) -> DataFrame:
     from pyspark.sql import functions as F
 
     names = found.schema["old key"].dataType.names  # type: ignore[attr-defined]
     flat = found.withColumns({name: F.col(f"`old key`.`{name}`") for name in names})
 
-    def made(one: KeySource) -> Any:
+    def compute(one: KeySource) -> Any:
         taken = F.col(f"`{one.copied}`") if one.expression is None else column(one.expression)
         return taken.cast(one.type).alias(one.name)
 
     others = [name for name in found.columns if name != "old key"]
-    return flat.select(F.struct(*map(made, keys)).alias("key"), *(F.col(f"`{name}`") for name in others))
+    return flat.select(F.struct(*map(compute, keys)).alias("key"), *(F.col(f"`{name}`") for name in others))

@@ -42,13 +42,13 @@ def prepare(
     """Writes the rows of the new view into a file; returns its schema and position."""
     table_home = home.table(old)
     manifest, watermark = TableLog(table_home.log_files).find(batch), table_home.spark.watermark(batch)
-    closed = _closed(compiled, mapping, home, old, watermark)
+    closed = _closed_windows(compiled, mapping, home, old, watermark)
     rows = chain(closed, _open(spark, compiled, home, old, target, batch))
     at = datetime.now(UTC) if manifest is None else manifest.at
-    return written_view(target.storage, compiled.view, rows, at, watermark)
+    return write_view(target.storage, compiled.view, rows, at, watermark)
 
 
-def written_view(
+def write_view(
     storage: Storage,
     schema: ViewSchema,
     rows: Iterator[pa.RecordBatch],
@@ -82,7 +82,7 @@ def _open(
             yield from as_changes(store.scan(old), compiled.view)
 
 
-def _closed(
+def _closed_windows(
     compiled: Compiled, mapping: StateMapping | None, home: AppHome, old: str, watermark: datetime | None
 ) -> Iterator[pa.RecordBatch]:
     """Closed windows, which are not in state, with their old values under the new names of columns."""

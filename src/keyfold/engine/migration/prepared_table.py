@@ -49,7 +49,7 @@ class PreparedTable:
     was: str | None = None
     """The name that it has in the home, if it gets another one."""
     rebuilt: str | None = None
-    """The directory of all of its files, if it was made anew; else it has a new checkpoint."""
+    """The directory of all of its files, if it was recreated; otherwise it has a new checkpoint."""
     keys: int | None = None
     view: PreparedView | None = None
     """Without one, the next start builds it."""

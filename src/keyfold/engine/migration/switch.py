@@ -43,7 +43,7 @@ def carry_out(home: AppHome, recorded: dict[str, Any]) -> dict[str, Any]:
         _switch(home, one)
     plan = home.read_plan()
     for one in tables:
-        plan = _declared(_switched(plan, one, recorded["audit"]["at"]), one)
+        plan = _declare_entry(_switch_entry(plan, one, recorded["audit"]["at"]), one)
     home.write_plan(plan)
     reached(FaultPoint.MIGRATION_PLAN_DONE)
     for one in tables:
@@ -53,16 +53,16 @@ def carry_out(home: AppHome, recorded: dict[str, Any]) -> dict[str, Any]:
     return entry
 
 
-def _switched(plan: StoredApp, one: PreparedTable, at: str) -> StoredApp:
+def _switch_entry(plan: StoredApp, one: PreparedTable, at: str) -> StoredApp:
     """The new entry of a table in app.json; a rebuilt table keeps its earlier names."""
     name, was, entry = one.table, one.was, one.entry
     earlier = entry.renamed or plan.table(name).renamed
-    entry = replace(entry, renamed=earlier) if was is None else table_names.renamed(entry, was, at)
+    entry = replace(entry, renamed=earlier) if was is None else table_names.rename(entry, was, at)
     others = {known: table for known, table in plan.tables.items() if known != was}
     return replace(plan, tables={**others, name: entry}, streams={**one.streams, **plan.streams})
 
 
-def _declared(plan: StoredApp, one: PreparedTable) -> StoredApp:
+def _declare_entry(plan: StoredApp, one: PreparedTable) -> StoredApp:
     """Records the table's name and key for commands that look them up; the next start records the rest."""
     if one.key is None:
         return plan
@@ -121,5 +121,5 @@ def _put_view(home: AppHome, one: PreparedTable) -> None:
 
 
 def _rows(home: AppHome, table: str) -> Iterator[pa.RecordBatch]:
-    with home.storage.fetched(f"{MIGRATE.name}/{table}/{VIEW}") as path, pa.OSFile(str(path), "rb") as file:
+    with home.storage.fetch(f"{MIGRATE.name}/{table}/{VIEW}") as path, pa.OSFile(str(path), "rb") as file:
         yield from pa.ipc.open_stream(file)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from keyfold.engine.storage.stored_app import Rename, StoredApp, StoredTable
 
 
-def renamed(entry: StoredTable, was: str, at: str) -> StoredTable:
+def rename(entry: StoredTable, was: str, at: str) -> StoredTable:
     """A table's entry in `app.json` after a rename."""
     return replace(entry, renamed=(*entry.renamed, Rename(was, at)))
 
@@ -39,13 +39,13 @@ def _had(entry: StoredTable, count: int, name: str) -> bool:
 
 def _closest(mine: StoredTable, table: str, others: Mapping[str, StoredTable]) -> tuple[str | None, int]:
     """The same table in a savepoint, and how many renames both have in common."""
-    shared = {name: _shared(mine, table, entry, name) for name, entry in others.items()}
+    shared = {name: _count_shared(mine, table, entry, name) for name, entry in others.items()}
     related = [(count, name == table, name) for name, count in shared.items() if count is not None]
     count, _, found = max(related, default=(0, False, None))
     return found, count
 
 
-def _shared(mine: StoredTable, table: str, other: StoredTable, name: str) -> int | None:
+def _count_shared(mine: StoredTable, table: str, other: StoredTable, name: str) -> int | None:
     """The number of renames that two tables have in common; None if they are not the same table."""
     renames, others = mine.renamed, other.renamed
     count = 0

@@ -13,7 +13,7 @@ from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 def working_copy(home: AppHome, table: str, directory: str) -> SparkCheckpoint:
     """A table's checkpoint below a directory of its own, to which Spark can add files."""
     home.storage.delete(directory)
-    return copied_checkpoint(home.storage, f"tables/{table}/checkpoint", f"{directory}/checkpoint")
+    return copy_checkpoint(home.storage, f"tables/{table}/checkpoint", f"{directory}/checkpoint")
 
 
 def replace_checkpoint(storage: Storage, source: str, table: str) -> None:
@@ -22,10 +22,10 @@ def replace_checkpoint(storage: Storage, source: str, table: str) -> None:
     if files:
         target = f"tables/{table}/checkpoint"
         storage.delete(target)
-        copied_checkpoint(storage, source, target, files)
+        copy_checkpoint(storage, source, target, files)
 
 
-def copied_checkpoint(
+def copy_checkpoint(
     storage: Storage, source: str, target: str, names: Sequence[str] | None = None
 ) -> SparkCheckpoint:
     """Links the files of a checkpoint, or those with these names, into another directory.

@@ -9,7 +9,7 @@ from keyfold.errors import RunError
 _FULL: Final = "No space left on device"
 
 
-def failed(what: str, error: Exception) -> RunError:
+def command_error(what: str, error: Exception) -> RunError:
     """The error of a command that has changed nothing, with the message of Spark or the system."""
     from keyfold.engine.spark_messages import plain
 

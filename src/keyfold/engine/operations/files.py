@@ -26,7 +26,7 @@ def send_files(source: Storage, target: Storage, names: Mapping[str, str]) -> No
     """Copies files to another home; `names` has the new name of each."""
 
     def send(name: str) -> None:
-        with source.fetched(name) as file:
+        with source.fetch(name) as file:
             target.send(file, names[name])
 
     in_parallel(names, send)

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from keyfold.engine.operations import leftovers
-from keyfold.engine.operations.failure import failed
+from keyfold.engine.operations.failure import command_error
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
@@ -60,7 +60,7 @@ class Operation:
         except BaseException as error:
             leftovers.discard(home, self.name)
             if isinstance(error, Exception) and not isinstance(error, KeyfoldError):
-                raise failed(problem, error) from error
+                raise command_error(problem, error) from error
             raise
 
     def commit(
@@ -81,7 +81,7 @@ class Operation:
     def finish(self, home: AppHome) -> None:
         """Carries out a recorded operation, or removes an unrecorded one; the caller holds the home."""
         storage = self._storage(home)
-        document = recorded(storage, self.record)
+        document = read_record(storage, self.record)
         if document is not None:
             if self.prepared is not None:
                 self._begin(home, document)
@@ -149,7 +149,7 @@ class SavepointOperation:
         import_module(self.module).finish(home, held=held)
 
 
-def recorded(storage: Storage, name: str) -> dict[str, Any] | None:
+def read_record(storage: Storage, name: str) -> dict[str, Any] | None:
     """A recorded document; None if there is none."""
     try:
         found: dict[str, Any] = json.loads(storage.read(name))

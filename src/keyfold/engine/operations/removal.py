@@ -19,7 +19,7 @@ from keyfold.fault_points import FaultPoint, reached
 What = Literal["drop", "reset"]
 
 
-def _abandoned(home: AppHome, names: list[str]) -> list[str]:
+def _abandoned_streams(home: AppHome, names: list[str]) -> list[str]:
     """The streams without history whose logs have no readers once these tables are removed."""
     logs = {name: stream.log for name, stream in readable_plan(home).streams.items()}
     without = [stream for stream in streams(home) if not ((log := logs.get(stream)) and log.history)]
@@ -62,8 +62,8 @@ def _entry(home: AppHome, what: What, given: list[str], why: str | None) -> dict
         what,
         why,
         tables=names,
-        streams=sorted({*logs, *_abandoned(home, names)}),
-        batches={name: home.table(name).committed() for name in names},
+        streams=sorted({*logs, *_abandoned_streams(home, names)}),
+        batches={name: home.table(name).committed_batch() for name in names},
         bytes=sum(size(home, name) for name in given),
     )
 

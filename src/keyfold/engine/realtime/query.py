@@ -36,7 +36,7 @@ def batch_ms(app: AppSpec, table: TableSpec) -> int:
 
 
 class RealTimeQuery:
-    """What a query in real-time mode is started with, and started again after a failure that passes."""
+    """What a query in real-time mode is started with, and started again after a transient failure."""
 
     def __init__(self, spark: SparkSession, table: Compiled, hook: RealTimeHook, batch_ms: int) -> None:
         self._spark, self._table, self._hook, self._batch_ms = spark, table, hook, batch_ms

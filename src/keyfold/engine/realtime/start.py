@@ -72,7 +72,7 @@ def forget_first_batch(stored: StoredApp, table: str, home: TableHome) -> None:
     table runs batch by batch.
     """
     fast = stored.declared_tables.get(table, {}).get("latency") is not None
-    begun = home.begun() is not None or home.committed() is not None
+    begun = home.planned_batch() is not None or home.committed_batch() is not None
     if fast and not begun and TableLog(home.log_files).newest() is None and home.spark.state.exist():
         home.storage.delete("checkpoint/state")
 
@@ -88,7 +88,7 @@ def _finish_batch(
 
     In real-time mode Spark would forget how far it had read, and run a batch of that number with other rows.
     """
-    newest, committed = hook.log.newest(), hook.home.committed()
+    newest, committed = hook.log.newest(), hook.home.committed_batch()
     if newest is not None and newest > (-1 if committed is None else committed):
         query = micro_batches(spark, table.name, table.changes, hook, settings, None, once=True)
         query.awaitTermination()

@@ -37,7 +37,7 @@ def with_readers(spec: AppSpec, stored: StoredApp, home: AppHome, names: Sequenc
 def readers(spec: AppSpec, stored: StoredApp, home: AppHome, table: str) -> list[str]:
     """The tables whose state has rows of a table, also those that the app no longer declares."""
     names = readers_of(spec, stored, table).names
-    return [name for name in names if home.table(name).begun() is not None]
+    return [name for name in names if home.table(name).planned_batch() is not None]
 
 
 def read_tables(table: TableSpec) -> list[str]:

@@ -43,13 +43,13 @@ def plan_rebuild(
     together = {table.spec.name for table in tables}
     for table in tables:
         name = table.spec.name
-        if name not in known or home.table(name).begun() is None:
+        if name not in known or home.table(name).planned_batch() is None:
             raise BadOption(
                 f"{table.name} has no state yet", given=name, hint="start the app; it builds the table"
             )
         _refuse_alone(spec, stored, table, home, together)
         _refuse(table, known[name])
-    planned = [_Group(spec, known, group, home, origin).planned(partial) for group in groups(tables)]
+    planned = [_Group(spec, known, group, home, origin).plan(partial) for group in groups(tables)]
     return [one for group in planned for one in group]
 
 
@@ -63,12 +63,14 @@ class _Group:
     home: AppHome
     asked: Origin | None
 
-    def planned(self, partial: bool) -> list[Migrated]:
+    def plan(self, partial: bool) -> list[Migrated]:
         streams = {s.name: s for table in self.tables for s in tree.sources(table.spec.input)}
         origins = {name: self._origin(stream) for name, stream in streams.items()}
         lost = {
             table.spec.name: [
-                line for s in tree.sources(table.spec.input) for line in self._lost(s, origins[s.name], table)
+                line
+                for s in tree.sources(table.spec.input)
+                for line in self._lost_rows(s, origins[s.name], table)
             ]
             for table in self.tables
         }
@@ -121,7 +123,7 @@ class _Group:
             )
         return self.asked or ("recorded" if has_log else "source")
 
-    def _lost(self, stream: Source, origin: Origin, table: Compiled) -> list[str]:
+    def _lost_rows(self, stream: Source, origin: Origin, table: Compiled) -> list[str]:
         """The rows of a stream that are missing, or whose existence can't be verified."""
         if origin == "recorded":
             upto = totals(self._log(stream.name)).upto
@@ -132,7 +134,7 @@ class _Group:
             return [f"{stream.name}: whether its source still has all rows is not known"]
         read = file_names.read_files(self.home.table(table.spec.name).spark)
         names = [file.name for _, file in read if file.stream == stream.name]
-        gone = [path for path, exists in table.files.located(stream.name, names) if not exists]
+        gone = [path for path, exists in table.files.locate(stream.name, names) if not exists]
         if not gone:
             return []
         return [f"{stream.name}: {len(gone):,} of {len(names):,} files are gone, such as {gone[0]}"]

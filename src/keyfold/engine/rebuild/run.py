@@ -49,7 +49,7 @@ def _together(
     direct = frozenset().union(*(one.change.sources for one in tables))
     streams = {stream.name: stream for one in specs for stream in tree.sources(one.input)}
     written = {one.name for one in streams.values() if one.connector.kind == "rows"} & direct
-    table_home = _prepared_home(home, specs[0].name, [n for n in streams if n not in direct or n in written])
+    table_home = _prepare_home(home, specs[0].name, [n for n in streams if n not in direct or n in written])
     inputs = {
         one.name: feeds / one.name
         for one in streams.values()
@@ -70,12 +70,12 @@ def _together(
     entries = table_home.read_plan().tables
     found = {one.change.table: _since(one) for one in tables}
     return [
-        beside.prepared(home, table_home, name, replace(entries[name], since=since))
+        beside.prepare(home, table_home, name, replace(entries[name], since=since))
         for name, since in found.items()
     ]
 
 
-def _prepared_home(home: AppHome, table: str, streams: Sequence[str]) -> AppHome:
+def _prepare_home(home: AppHome, table: str, streams: Sequence[str]) -> AppHome:
     """A home for the tables, with the files of streams in the app's home, and the definitions of streams."""
     table_home = beside.home_of(home, table)
     below = str(table_home.path.relative_to(home.path))

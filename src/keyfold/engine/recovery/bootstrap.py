@@ -37,7 +37,7 @@ def prepare(
     """Checks all readers, and writes snapshots for new ones; nothing is written unless all can start."""
     tables = {one.spec.name: one for one in compiled}
     for use in (use for one in compiled for use in _uses(one, shared)):
-        if home.table(use.reader).begun() is not None:
+        if home.table(use.reader).planned_batch() is not None:
             _check(shared.spec.name, use, home)
     # What another run in this JVM has published may have been replaced since.
     for stream in shared:
@@ -46,7 +46,7 @@ def prepare(
         _withdraw(home.table(one.spec.name))
         _record(spark, one, _uses(one, shared), home)
         for use in _uses(one, shared):
-            if home.table(use.reader).begun() is not None:
+            if home.table(use.reader).planned_batch() is not None:
                 continue
             if use.stream:
                 _begin(shared.spec.name, use, home)
@@ -78,7 +78,7 @@ def _withdraw(home: TableHome) -> None:
 
     The batch has not been read, but from now on it may be: it runs again, and publishes its changes.
     """
-    committed, log = home.committed(), TableLog(home.log_files)
+    committed, log = home.committed_batch(), TableLog(home.log_files)
     for manifest in log.after(-1 if committed is None else committed):
         if not manifest.has_its_changes:
             log.file(manifest.batch).delete()
@@ -94,7 +94,7 @@ def _record(spark: SparkSession, compiled: Compiled, found: list[Use], home: App
 
 def _check(app: str, use: Use, home: AppHome) -> None:
     table_home, table = use.upstream(home), f"{app}.{use.reader}"
-    begun = -1 if (found := table_home.begun()) is None else found
+    begun = -1 if (found := table_home.planned_batch()) is None else found
     planned, read = readers.planned_upto(home, use), readers.read_upto(home, use)
     from_where = "the first row" if use.stream else f"the rows that {use.table} has now"
     reset = f"`keyfold reset {table}`, after which it starts from {from_where}"
@@ -107,7 +107,7 @@ def _check(app: str, use: Use, home: AppHome) -> None:
             hint=f"restore the checkpoint of {use.table}; or {reset}",
         )
     log = TableLog(table_home.log_files)
-    missed = _missed(log, use, read)
+    missed = _first_missing(log, use, read)
     if missed is not None:
         raise StateMismatch(
             f"{table} was not part of the app for some time, and has missed {rows}; nothing was changed",
@@ -116,7 +116,7 @@ def _check(app: str, use: Use, home: AppHome) -> None:
         )
 
 
-def _missed(log: TableLog, use: Use, read: int) -> int | None:
+def _first_missing(log: TableLog, use: Use, read: int) -> int | None:
     """The first batch after a given one that the log no longer has in a form that the reader can use."""
     if totals(log).upto > read:
         return read + 1

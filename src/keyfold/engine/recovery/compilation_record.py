@@ -27,7 +27,7 @@ from keyfold.engine.sources.file_names import QueryFiles
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.kernel.build import spark_version
-from keyfold.masking import shown
+from keyfold.masking import mask_value
 from keyfold.plan.as_data import NotData, as_data
 from keyfold.plan.nodes import AppSpec, Source, TableSpec
 from keyfold.settings import Settings
@@ -118,7 +118,7 @@ def _files(files: QueryFiles) -> dict[str, Any]:
     return {"directories": files.directories(), "sources": files.numbers()}
 
 
-def recorded(spec: AppSpec, settings: Settings, home: AppHome) -> RecordedApp | None:
+def read_compiled(spec: AppSpec, settings: Settings, home: AppHome) -> RecordedApp | None:
     """The app as Spark compiled it and would compile it now; None if Spark must compile it.
 
     That is also necessary if the state has another definition: only a plan tells what can be migrated.
@@ -127,7 +127,7 @@ def recorded(spec: AppSpec, settings: Settings, home: AppHome) -> RecordedApp | 
     # A user's session may have functions and settings of its own.
     if document is None or session.is_running() or not all(map(_is_there, spec.streams)):
         return None
-    shared = shared_streams.decided(spec, stored, home)
+    shared = shared_streams.decide(spec, stored, home)
     if document["hash"] != _hash_of(shared, settings):
         return None
     entries, logs = document["tables"], document["streams"]
@@ -156,7 +156,7 @@ def _table(spec: TableSpec, entry: Mapping[str, Any]) -> Compiled:
 
 def _is_of_the_state(found: RecordedApp, stored: StoredApp, home: AppHome) -> bool:
     """Whether the state on disk has this definition, or there is none."""
-    begun = [one for one in found.tables if home.table(one.spec.name).begun() is not None]
+    begun = [one for one in found.tables if home.table(one.spec.name).planned_batch() is not None]
     fresh = [one for one in found.tables if one not in begun]
     return (
         all(one.spec.was not in stored.tables for one in fresh)
@@ -181,7 +181,7 @@ def _hash_of(shared: SharedStreams, settings: Settings) -> str | None:
         declared = as_data(shared.spec)
     except NotData:
         return None
-    given = sorted((name, shown(name, value)) for name, value in settings.spark.items())
+    given = sorted((name, mask_value(name, value)) for name, value in settings.spark.items())
     logs = sorted((name, sorted(tables)) for name, tables in shared.readers.items())
     # Relative paths start at the working directory.
     variables = [os.environ.get(name) for name in _VARIABLES]

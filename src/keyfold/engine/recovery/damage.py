@@ -50,7 +50,7 @@ def remedy(app: str, table: str, home: TableHome, found: Damage) -> str:
         f"or `keyfold reset {app}.{table}{' --with-readers' if readers else ''}`: {restarted} from the "
         "first row of the sources, and other tables stay as they are"
     )
-    committed = home.committed()
+    committed = home.committed_batch()
     newest = None if committed is None else home.spark.commit_file(committed)
     if found.file == newest and found.how != _MISSING:
         return f"remove the file: its batch then runs again, and is counted once; {reset}"
@@ -59,12 +59,12 @@ def remedy(app: str, table: str, home: TableHome, found: Damage) -> str:
 
 def in_logs(checkpoint: SparkCheckpoint, *, stateful: bool = True) -> Damage | None:
     """The damage in Spark's offset and commit logs."""
-    begun, committed = checkpoint.begun(), checkpoint.committed()
+    begun, committed = checkpoint.planned_batch(), checkpoint.committed_batch()
     if begun is None and committed is None:
         return None
     if committed is not None and (begun is None or begun < committed):
         return Damage(checkpoint.offset_file(committed), _MISSING)
-    for file in _needed(checkpoint, begun, committed):
+    for file in _needed_files(checkpoint, begun, committed):
         if not file.exists():
             return Damage(file, _MISSING)
         if not is_whole(file):
@@ -74,14 +74,14 @@ def in_logs(checkpoint: SparkCheckpoint, *, stateful: bool = True) -> Damage | N
     return None
 
 
-def _needed(checkpoint: SparkCheckpoint, begun: int | None, committed: int | None) -> list[StoredFile]:
+def _needed_files(checkpoint: SparkCheckpoint, begun: int | None, committed: int | None) -> list[StoredFile]:
     """The files of the logs that Spark reads when it starts."""
     commits = [] if committed is None else [checkpoint.commit_file(committed)]
     offsets = [checkpoint.offset_file(batch) for batch in (begun, committed) if batch is not None]
     return [checkpoint.metadata, *commits, *offsets]
 
 
-def found_in(home: TableHome, text: str, trace: str, jvm: Any, *, stateful: bool = True) -> Damage | None:
+def find_in(home: TableHome, text: str, trace: str, jvm: Any, *, stateful: bool = True) -> Damage | None:
     """The file of the table's checkpoint that made a query fail with this message; None for other causes."""
     if spark_messages.PASSING.search(text):
         return None
@@ -95,7 +95,7 @@ def found_in(home: TableHome, text: str, trace: str, jvm: Any, *, stateful: bool
     found = logs or _in_state_metadata(checkpoint) or _in_state_schema(checkpoint, trace)
     if found is None and in_state:
         # Spark names a missing file, but not one that it can't decompress.
-        found = next(_broken(checkpoint, jvm), Damage(checkpoint.state.directory, "can't be loaded"))
+        found = next(_broken_states(checkpoint, jvm), Damage(checkpoint.state.directory, "can't be loaded"))
     return found
 
 
@@ -109,12 +109,12 @@ def _in_state_schema(checkpoint: SparkCheckpoint, trace: str) -> Damage | None:
     return next((Damage(file, _CUT) for file in schemas), None)
 
 
-def _broken(checkpoint: SparkCheckpoint, jvm: Any) -> Iterator[Damage]:
+def _broken_states(checkpoint: SparkCheckpoint, jvm: Any) -> Iterator[Damage]:
     """State files that can't be decompressed, newest first; checked by the JVM, which wrote them."""
     if checkpoint.state_codec() != "lz4":
         return
     for file in checkpoint.state.changelogs():
-        with suppress(Exception), file.storage.fetched(file.path) as path:
+        with suppress(Exception), file.storage.fetch(file.path) as path:
             if path.stat().st_size == 0:
                 yield Damage(file, _CUT)
                 continue

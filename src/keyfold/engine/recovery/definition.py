@@ -119,7 +119,7 @@ def fingerprint(meaning: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def changed(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+def changed_parts(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     """The parts that differ. Definitions by earlier versions lack the types of joined columns."""
     parts = [part for part in dict.fromkeys((*old, *new)) if old.get(part) != new.get(part)]
     return [part for part in parts if part in old or f":{JOINED}:" not in part]
@@ -128,12 +128,12 @@ def changed(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
 def differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     """The differences, one line each."""
     return [
-        f"{part.replace(':', ' ')}: {_shown(old.get(part))} on disk, {_shown(new.get(part))} now"
-        for part in changed(old, new)
+        f"{part.replace(':', ' ')}: {_format(old.get(part))} on disk, {_format(new.get(part))} now"
+        for part in changed_parts(old, new)
     ]
 
 
-def _shown(text: str | None) -> str:
+def _format(text: str | None) -> str:
     """A part of the meaning as text for people, with milliseconds as a duration."""
     length = re.fullmatch(r"(\d+) ms", text or "")
     return durations.text(int(length[1])) if length else text or "nothing"

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.recovery import definition
-from keyfold.engine.state.mapping import StateMapping, mapped
+from keyfold.engine.state.mapping import StateMapping, map_state
 from keyfold.engine.storage.stored_app import StoredApp, StoredTable
 from keyfold.plan import nodes, tree
 from keyfold.plan.nodes import AppSpec
@@ -62,7 +62,7 @@ def removed_tables(spec: AppSpec, stored: StoredApp, changes: Sequence[TableChan
     return [TableChange(name, "removed", effect) for name in stored.tables if name not in declared]
 
 
-def compared(
+def compare(
     old: StoredTable, meaning: Mapping[str, str], compiled: Compiled, readers: Readers, operators: int
 ) -> TableChange:
     """Compares a stored definition of a table with the compiled one, whose meaning is given.
@@ -70,7 +70,7 @@ def compared(
     `operators`: how many stateful operators the table's query has.
     """
     before = old.meaning
-    changed = definition.changed(before, meaning)
+    changed = definition.changed_parts(before, meaning)
     name = compiled.spec.name
     effects, problems, rewrites = [], [], False
     for part in changed:
@@ -87,7 +87,7 @@ def compared(
             problems.append(lost)
     mapping = None
     if rewrites or any(part in ("columns", "keys") or part.startswith(_OF_STATE) for part in changed):
-        mapping = mapped(old, meaning, compiled)
+        mapping = map_state(old, meaning, compiled)
         effects += mapping.effects
         problems += mapping.problems
         rewrites |= bool(mapping.effects) or any(not part.startswith("reads:") for part in changed)
@@ -122,7 +122,7 @@ def ending_history(found: TableChange, compiled: Compiled, batch: int | None) ->
     return replace(found, effects=(*found.effects, effect))
 
 
-def renamed(found: TableChange, was: str, readers: Readers) -> TableChange:
+def rename(found: TableChange, was: str, readers: Readers) -> TableChange:
     """The same change for a renamed table."""
     if readers.names:
         known = f"was: still read as {was} by {', '.join(readers.names)}"

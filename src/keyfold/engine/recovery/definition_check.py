@@ -16,10 +16,10 @@ from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery.definition import differences, meaning_of
 from keyfold.engine.recovery.definition_changes import (
     TableChange,
-    compared,
+    compare,
     ending_history,
     readers_of,
-    renamed,
+    rename,
 )
 from keyfold.engine.sources import file_names
 from keyfold.engine.storage.layout import AppHome, TableHome
@@ -36,9 +36,9 @@ def change_of(spec: nodes.AppSpec, stored: StoredApp, compiled: Compiled, home: 
     """How a table differs from what the last start recorded, under its present or its former name."""
     tables = stored.tables
     name, was = compiled.spec.name, None
-    if home.table(name).begun() is None:
+    if home.table(name).planned_batch() is None:
         was = compiled.spec.was
-        if was is None or was not in tables or home.table(was).begun() is None:
+        if was is None or was not in tables or home.table(was).planned_batch() is None:
             return TableChange(name, "new")
     old = tables.get(was or name)
     if old is None:
@@ -50,12 +50,12 @@ def change_of(spec: nodes.AppSpec, stored: StoredApp, compiled: Compiled, home: 
             name, "incompatible", (f"was: {was} is still declared, and its state can't belong to two tables",)
         )
     readers, table_home = readers_of(spec, stored, was or name), home.table(was or name)
-    found = compared(old, meaning_of(compiled), compiled, readers, len(table_home.spark.operators()))
+    found = compare(old, meaning_of(compiled), compiled, readers, len(table_home.spark.operators()))
     if was is not None:
-        found = renamed(found, was, readers)
+        found = rename(found, was, readers)
     elif not readers.names:
         found = _with_recorded(found, old, compiled, home)
-    return ending_history(found, compiled, table_home.committed())
+    return ending_history(found, compiled, table_home.committed_batch())
 
 
 def _with_recorded(found: TableChange, old: StoredTable, compiled: Compiled, home: AppHome) -> TableChange:
@@ -96,17 +96,16 @@ def recorded_since(spec: nodes.TableSpec, old: StoredTable, home: AppHome) -> da
 
 def check(spec: nodes.AppSpec, stored: StoredApp, compiled: Compiled, home: AppHome) -> None:
     """Refuses a definition that does not fit the state on disk, and incomplete state."""
-    app = spec.name
     _refuse_other_versions(stored, home)
     tables = stored.tables
-    _refuse_other_case(app, compiled, tables)
+    _refuse_other_case(spec.name, compiled, tables)
     table_home, old = home.table(compiled.spec.name), tables.get(compiled.spec.name)
-    if table_home.begun() is None:
+    if table_home.planned_batch() is None:
         _refuse_old_name(compiled, tables, home)
         return
     if old is None:
-        _refuse_unknown(app, compiled, home)
-    refuse_lost_logs(app, compiled, table_home)
+        _refuse_unknown(compiled, home)
+    refuse_lost_logs(compiled, table_home)
     _refuse_changes(spec, stored, compiled, home)
     file_names.check(compiled.name, compiled.spec.site, old.directories, compiled.files, table_home.spark)
 
@@ -137,7 +136,7 @@ def version(text: str) -> tuple[int, ...]:
 def _refuse_old_name(compiled: Compiled, tables: Mapping[str, StoredTable], home: AppHome) -> None:
     """Refuses to start a renamed table empty while its state exists under the old name."""
     was = compiled.spec.was
-    if was in tables and home.table(str(was)).begun() is not None:
+    if was in tables and home.table(str(was)).planned_batch() is not None:
         raise StateMismatch(
             f"{compiled.name} was renamed from {was}, whose state still exists; nothing was changed",
             where=compiled.spec.site,
@@ -172,7 +171,7 @@ def _refuse_changes(spec: nodes.AppSpec, stored: StoredApp, compiled: Compiled, 
     )
 
 
-def _refuse_unknown(app: str, compiled: Compiled, home: AppHome) -> NoReturn:
+def _refuse_unknown(compiled: Compiled, home: AppHome) -> NoReturn:
     """Refuses state without a recorded definition, since any definition would seem to fit."""
     raise HomeUnusable(
         f"{compiled.name} has state, but {home.shown}/app.json does not record which definition wrote it; "
@@ -182,9 +181,9 @@ def _refuse_unknown(app: str, compiled: Compiled, home: AppHome) -> NoReturn:
     )
 
 
-def check_log(app: str, compiled: Compiled | CompiledStream, home: TableHome) -> None:
+def check_log(compiled: Compiled | CompiledStream, home: TableHome) -> None:
     """Refuses a checkpoint that is older than the log: its next batches would publish nothing."""
-    begun, newest = home.begun(), TableLog(home.log_files).newest()
+    begun, newest = home.planned_batch(), TableLog(home.log_files).newest()
     if newest is not None and newest > (-1 if begun is None else begun):
         raise ahead_of_state(compiled, "log", newest, home, begun)
 
@@ -201,7 +200,7 @@ def ahead_of_state(
     )
 
 
-def refuse_lost_logs(app: str, compiled: Compiled | CompiledStream, home: TableHome) -> None:
+def refuse_lost_logs(compiled: Compiled | CompiledStream, home: TableHome) -> None:
     """Refuses a checkpoint without the log of its files, which would be read twice or never."""
     missing = home.spark.missing_log_entries(compiled.files.numbers())
     if missing:

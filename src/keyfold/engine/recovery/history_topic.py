@@ -47,7 +47,7 @@ def history_follower(
     recorded: dict[str, Any] = json.loads(file.read_bytes()) if file.exists() else {}
     if recorded.get("topic") != connector.kafka.topics[0]:
         recorded = {}
-    committed, log = table_home.committed(), TableLog(table_home.log_files)
+    committed, log = table_home.committed_batch(), TableLog(table_home.log_files)
     upto = -1 if committed is None else table_home.spark.before_resizes(committed)
     whole = follows(log, int(recorded.get("batch", -1)), upto)
     # Without an id it was restored from a savepoint: the topic has what came after that.

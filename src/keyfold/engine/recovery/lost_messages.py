@@ -30,17 +30,17 @@ def check(
 
     `name`: the table that reads the streams, or the stream itself where it has a log.
     """
-    batch, recorded = home.begun(), _recorded(home)
+    batch, recorded = home.planned_batch(), _read_recorded(home)
     if batch is None:
         return
-    committed, begun = (list(_positions(home, at)) for at in (home.committed(), batch))
+    committed, begun = (list(_positions(home, at)) for at in (home.committed_batch(), batch))
     for stream in streams:
         kafka = stream.connector.kafka
         if kafka is None or stream.name not in topics:
             continue
         now = topics[stream.name]
         again = {topic for topic, id_ in now.ids.items() if recorded.get(topic, id_) != id_}
-        lost = [*_lost(committed, now, again), *_of_another_topic(begun, now, again)]
+        lost = [*_lost_messages(committed, now, again), *_of_another_topic(begun, now, again)]
         if lost and kafka.on_data_loss == "fail":
             raise failure(app, name, batch, stream.name, "\n".join(lost))
         for line in lost:
@@ -49,9 +49,9 @@ def check(
 
 def record(streams: Iterable[Source], home: TableHome, topics: Mapping[str, TopicOffsets]) -> None:
     """Records the topics to which the checkpoint's positions belong, including those of the next batch."""
-    before = _recorded(home)
+    before = _read_recorded(home)
     read = [topics[stream.name].ids for stream in streams if stream.name in topics]
-    known = before if home.begun() is not None else {}
+    known = before if home.planned_batch() is not None else {}
     now = {**known, **{topic: id_ for ids in read for topic, id_ in ids.items()}}
     if now != before:
         _file(home).put(json.dumps(now).encode())
@@ -77,7 +77,7 @@ def _file(home: TableHome) -> StoredFile:
     return StoredFile(home.storage, "topics.json")
 
 
-def _recorded(home: TableHome) -> dict[str, str]:
+def _read_recorded(home: TableHome) -> dict[str, str]:
     try:
         return dict(json.loads(_file(home).read_bytes()))
     except FileNotFoundError:
@@ -94,14 +94,14 @@ def _positions(home: TableHome, batch: int | None) -> Iterator[tuple[str, str, i
                     yield topic, number, next_one
 
 
-def _lost(
+def _lost_messages(
     read: Iterable[tuple[str, str, int]], topics: TopicOffsets, again: Collection[str]
 ) -> Iterator[str]:
     """The lost messages of topics that are still the same, as far as their ids tell."""
     for topic, number, next_one in read:
         first, last = _offset(topics.first, topic, number), _offset(topics.last, topic, number)
         if first is None or last is None:
-            # An unknown topic is another stream's, or a pattern's; Spark reports those that are gone.
+            # An unknown topic is another stream's, or a pattern's; Spark reports missing ones.
             if topic in topics.last:
                 gone = f"the partition is gone, and was read up to offset {next_one}"
                 yield f"{topic}-{number}: {gone}: {_AGAIN}"

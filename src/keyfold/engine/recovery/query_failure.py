@@ -18,7 +18,7 @@ from keyfold.engine.spark_messages import plain
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import KeyfoldError, LeaseLost, QueryFailed, RunError
 from keyfold.kernel.api import ErrorCode
-from keyfold.masking import masked
+from keyfold.masking import mask
 from keyfold.views.stores import damage_advice
 
 
@@ -51,18 +51,18 @@ class _Failure:
     @property
     def text(self) -> str:
         """The message of the innermost cause that has an error class, or of the innermost cause."""
-        return spark_messages.innermost(messages(self.error))
+        return spark_messages.innermost_message(messages(self.error))
 
     @property
     def texts(self) -> str:
         """That message, and all that the error says."""
         return f"{self.text}\n{self.error}"
 
-    def explained(self, what: str, given: object = None, hint: str | None = None) -> QueryFailed:
+    def explain(self, what: str, given: object = None, hint: str | None = None) -> QueryFailed:
         return QueryFailed(what, app=self.app, table=self.table, batch=self.batch, given=given, hint=hint)
 
 
-def failed(
+def explain_failure(
     app: str,
     table: str,
     batch: int | None,
@@ -92,7 +92,7 @@ def failed(
     ):
         if (found := explain(failure)) is not None:
             return found
-    return failure.explained(
+    return failure.explain(
         f"the {follower} of {'stream' if stream else 'table'} {table} stopped: {_cause(error, failure.text)}",
         given=spark_messages.quoted_expression(failure.text),
         hint="remove the cause and start again: the batch is retried, and nothing is lost or counted twice. "
@@ -109,14 +109,14 @@ def of_table(app: str, table: str, home: TableHome) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
-        raise failed(app, table, home.begun(), error, home.app) from None
+        raise explain_failure(app, table, home.planned_batch(), error, home.app) from None
 
 
 def _bad_row(failure: _Failure) -> QueryFailed | None:
     rejected = failure.payload(ErrorCode.REJECTED_ROW)
     if rejected is None:
         return None
-    return failure.explained(
+    return failure.explain(
         f"a row can't be processed, and on_error is 'fail': {rejected['reason']}",
         given=rejected["row"],
         hint="correct the row, or declare on_error='reject' to send such rows to the rejected rows",
@@ -129,7 +129,7 @@ def _kafka(failure: _Failure) -> QueryFailed | None:
     if lost is not None:
         return lost_messages.failure(failure.app, failure.table, failure.batch, None, lost)
     if spark_messages.MISSING_TOPIC.search(failure.texts):
-        return failure.explained(
+        return failure.explain(
             f"a topic that {failure.app}.{failure.table} reads is no longer there",
             given=plain(failure.text),
             hint="was it deleted? If it is made again, `keyfold reset "
@@ -137,8 +137,8 @@ def _kafka(failure: _Failure) -> QueryFailed | None:
         )
     registry = failure.payload(ErrorCode.REGISTRY)
     if registry is not None:
-        return failure.explained(
-            masked(registry["problem"].splitlines()[0]),
+        return failure.explain(
+            mask(registry["problem"].splitlines()[0]),
             hint="start the registry, or correct registry= of kf.avro, and start the app again: the batch is "
             "retried",
         )
@@ -150,7 +150,7 @@ def _slots(failure: _Failure) -> QueryFailed | None:
     found = spark_messages.missing_slots(failure.texts)
     if found is None:
         return None
-    return failure.explained(
+    return failure.explain(
         "the task slots that this table needs at the same time are not there",
         given=found,
         hint="end the other jobs of this Spark session; if the topic has more partitions now, the next start "
@@ -161,7 +161,7 @@ def _slots(failure: _Failure) -> QueryFailed | None:
 def _disk_full(failure: _Failure) -> QueryFailed | None:
     if not spark_messages.DISK_FULL.search(failure.texts):
         return None
-    return failure.explained(
+    return failure.explain(
         f"no space left on the disk of {_disks(failure.home)}",
         hint="free some space and start again: the batch is retried, and nothing is lost or counted twice",
     )
@@ -177,7 +177,7 @@ def _damaged_views(failure: _Failure) -> QueryFailed | None:
     advice = damage_advice(failure.text)
     if advice is None:
         return None
-    return failure.explained(
+    return failure.explain(
         f"the views of {failure.app} are damaged: {plain(failure.text)}",
         given=failure.home.views,
         hint=advice,
@@ -192,7 +192,7 @@ def _upstream_log(failure: _Failure) -> QueryFailed | None:
     reset = f"`keyfold reset {failure.app}.{failure.table}`, after which it starts from the rows that"
     if pruned is not None:
         upstream = _table_of(_local_path(pruned["log"]))
-        return failure.explained(
+        return failure.explain(
             f"changes of {upstream} that {failure.app}.{failure.table} has not read are gone",
             given=f"the log of {upstream} begins after batch {pruned['upto']}, and batch {pruned['needed']} "
             "is needed",
@@ -201,7 +201,7 @@ def _upstream_log(failure: _Failure) -> QueryFailed | None:
     assert damaged is not None
     file, problem = _local_path(damaged["file"]), damaged["problem"].splitlines()[0]
     upstream, shown = _table_of(file), file.removeprefix(f"{failure.home.shown}/")
-    return failure.explained(
+    return failure.explain(
         f"the log of {failure.app}.{upstream} is damaged: {shown} {problem}",
         given=file,
         hint=f"restore it from a backup of the home; or {reset} {upstream} has now",
@@ -220,10 +220,10 @@ def _damaged_state(failure: _Failure) -> QueryFailed | None:
     app, table = failure.app, failure.table
     home = failure.own_home
     trace = getattr(getattr(failure.error, "_cause", None), "_stackTrace", None)
-    found = damage.found_in(home, failure.texts, str(trace), SparkContext._jvm, stateful=not failure.stream)
+    found = damage.find_in(home, failure.texts, str(trace), SparkContext._jvm, stateful=not failure.stream)
     if found is None:
         return None
-    return failure.explained(
+    return failure.explain(
         f"the state of {app}.{table} is damaged: "
         f"{home.path.parent.name}/{table}/checkpoint/{found.file.path} {found.how}",
         given=found.file,
@@ -241,7 +241,7 @@ def _input_file(failure: _Failure) -> QueryFailed | None:
     if given.startswith(f"{failure.home.shown}/"):
         table = f"{failure.app}.{failure.table}"
         hint = f"restore it from a backup of the home; or `keyfold reset {table}`"
-    return failure.explained(what, given=given, hint=hint)
+    return failure.explain(what, given=given, hint=hint)
 
 
 def _about_file(missing: list[str], text: str, innermost: str) -> tuple[str, str, str] | None:

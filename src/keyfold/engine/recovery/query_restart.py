@@ -58,7 +58,7 @@ class RestartingQuery:
     def isActive(self) -> bool:
         """Whether it is running; restarts it after a transient failure."""
         with self._lock:
-            return self._query.isActive or self._restarted()
+            return self._query.isActive or self._restart()
 
     def processAllAvailable(self) -> None:
         """Waits until all input has been processed."""
@@ -70,7 +70,7 @@ class RestartingQuery:
                 if not self.isActive or self._query is query:
                     raise
 
-    def _restarted(self) -> bool:
+    def _restart(self) -> bool:
         error = self._query.exception()
         if error is None or self._hook.stopping.is_set():
             return False

@@ -41,7 +41,7 @@ def write(spark: SparkSession, upstream: Compiled, use: Use, home: AppHome, stor
     if found is None:
         return
     batch, all_rows = found
-    parts = list(_written(all_rows, upstream.view, directory, batch))
+    parts = list(_write_parts(all_rows, upstream.view, directory, batch))
     reached(FaultPoint.SNAPSHOT_WRITTEN, table=use.reader, batch=batch)
     document = {"layout": LAYOUT, "batch": batch, "parts": parts}
     directory.put(SNAPSHOT, json.dumps(document).encode())
@@ -109,17 +109,17 @@ def _from_state(
 ) -> tuple[int, Iterator[pa.RecordBatch]] | None:
     """The rows of the state, with the changes published after Spark committed it: at most one batch."""
     table_home = home.table(upstream.spec.name)
-    committed, newest = table_home.committed(), log.newest()
+    committed, newest = table_home.committed_batch(), log.newest()
     batch = max(-1 if committed is None else committed, -1 if newest is None else newest)
     if batch < 0:
         return None
     rows = iter(()) if committed is None else from_state(spark, upstream, table_home, committed)
     later = log.after(-1 if committed is None else committed)
     changed = [found for m in later for found in changes(log, m, upstream.view)]
-    return batch, overlaid(rows, changed, [key.name for key in upstream.view.keys]) if changed else rows
+    return batch, overlay(rows, changed, [key.name for key in upstream.view.keys]) if changed else rows
 
 
-def overlaid(
+def overlay(
     rows: Iterator[pa.RecordBatch], changed: list[pa.RecordBatch], keys: list[str]
 ) -> Iterator[pa.RecordBatch]:
     """Rows with later changes applied; the last change of a key counts."""
@@ -139,7 +139,7 @@ def _keys(batch: pa.RecordBatch, keys: list[str]) -> list[Any]:
     return [repr(key) for key in zip(*columns, strict=True)]
 
 
-def _written(
+def _write_parts(
     rows: Iterator[pa.RecordBatch], schema: ViewSchema, directory: Storage, batch: int
 ) -> Iterator[dict[str, Any]]:
     """Writes a snapshot in parts that fit into memory, at least one, and yields them for its record."""

@@ -9,7 +9,7 @@ from keyfold.errors import HomeUnusable
 
 
 @contextmanager
-def explained(home: str) -> Iterator[None]:
+def explain_errors(home: str) -> Iterator[None]:
     """Turns an error of the home's file system, before anything is written, into one with advice."""
     try:
         yield

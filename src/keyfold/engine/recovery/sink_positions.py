@@ -59,7 +59,7 @@ def _take_over(full_name: str, stored: StoredApp, table: TableSpec | None, home:
     removed from the highest position to the lowest.
     """
     now = [(name, connector_dict(sink)) for name, sink in (() if table is None else table.sinks)]
-    old = _numbered(full_name, _recorded_tables(stored).get(home.path.name), now, home)
+    old = _number_sinks(full_name, _recorded_tables(stored).get(home.path.name), now, home)
     at = {number: sink_position(home, number) or 0 for number, _ in old}
     owners = _owners(old, now)
     uses = Counter(number for numbers in owners.values() for number in numbers)
@@ -83,7 +83,9 @@ def _take_over(full_name: str, stored: StoredApp, table: TableSpec | None, home:
         reached(FaultPoint.SINK_NUMBER_REMOVED, table=full_name, number=number)
 
 
-def _numbered(full_name: str, recorded: Sequence[Described] | None, now: _Sinks, home: TableHome) -> _Sinks:
+def _number_sinks(
+    full_name: str, recorded: Sequence[Described] | None, now: _Sinks, home: TableHome
+) -> _Sinks:
     """The sinks with numbered positions; in their present order if the last start did not declare any."""
     sinks = by_position_name([sink for _, sink in now] if recorded is None else recorded)
     if all("name" in sink for _, sink in sinks):
@@ -121,7 +123,7 @@ def _owners(old: _Sinks, now: _Sinks) -> dict[str, list[str]]:
 def _refuse_gap(table: TableSpec, name: str, home: TableHome) -> None:
     """Refuses a sink that has missed batches while it was not declared."""
     at = sink_position(home, name)
-    gone = None if at is None else _gone(home, at)
+    gone = None if at is None else _missing_batches(home, at)
     if gone is not None:
         full_name, (first, last) = f"{table.app}.{table.name}", gone
         raise StateMismatch(
@@ -134,13 +136,13 @@ def _refuse_gap(table: TableSpec, name: str, home: TableHome) -> None:
         )
 
 
-def _gone(home: TableHome, at: int) -> tuple[int, int] | None:
+def _missing_batches(home: TableHome, at: int) -> tuple[int, int] | None:
     """The first and the last batch after one whose changes the log no longer has, or never had.
 
     While a log has no readers, changes are only counted. An uncommitted batch runs again.
     """
     log = TableLog(home.log_files)
-    upto, committed = totals(log).upto, home.committed()
+    upto, committed = totals(log).upto, home.committed_batch()
     if upto > at:
         return at + 1, upto
     done = -1 if committed is None else committed

@@ -14,12 +14,12 @@ def check(app: str, stored: StoredApp, compiled: CompiledStream, home: AppHome) 
     """Refuses a definition that does not fit the log, and an incomplete checkpoint."""
     table_home = home.stream_home(compiled.spec.name)
     damage.check(app, compiled.spec.name, table_home, stateful=False)
-    definition_check.check_log(app, compiled, table_home)
-    if table_home.begun() is None:
+    definition_check.check_log(compiled, table_home)
+    if table_home.planned_batch() is None:
         return
     old = stored.log(compiled.spec.name)
     _refuse_other_types(old, compiled)
-    definition_check.refuse_lost_logs(app, compiled, table_home)
+    definition_check.refuse_lost_logs(compiled, table_home)
     file_names.check(compiled.name, compiled.spec.site, old.directories, compiled.files, table_home.spark)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 20
 """The maximum number of differences to name."""
-_START: Final = "start the app, which sees to it, and stop it (keyfold run APP.py --drain)"
+_START: Final = "start the app, which repairs it, and stop it (keyfold run APP.py --drain)"
 _HISTORY: Final = "history=..., declared before the table's first batch, keeps all changes in the log"
 
 
@@ -62,7 +62,7 @@ class Verified:
 def verify(spark: SparkSession, compiled: Compiled, home: AppHome, view: ViewStore) -> Verified:
     """Compares a view with the rows of the table's state, and with the sum of the changes in its log."""
     name, table_home = compiled.spec.name, home.table(compiled.spec.name)
-    batch, position = table_home.committed(), view.position(name)
+    batch, position = table_home.committed_batch(), view.position(name)
     rows = 0 if position is None else view.count(name) or 0
     if batch is None or position is None:
         none = NotCompared(f"the table has no {'batch yet' if batch is None else 'view'}", _START)

@@ -19,7 +19,7 @@ def use_views(home: AppHome, address: str) -> None:
     """Makes this the store of an app's views, with all rows that they have. Needs the lease.
 
     They leave the old store, which would miss what happens to the app from now on. A crash leaves them in
-    either store, or in both before they are used in the new one; the next start goes on.
+    either store, or in both before they are used in the new one; the next start continues.
     """
     if home.views_address != address:
         _move(home.views, home.views_at(address))

@@ -28,7 +28,7 @@ from keyfold.engine.recovery.definition_check import ahead_of_state
 from keyfold.engine.state.table_rows import from_state
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.plan.table_keys import BOUNDS, closes
-from keyfold.read.metrics import published
+from keyfold.read.metrics import read_status
 from keyfold.views.contract import Position, ViewStore
 from keyfold.views.none import NoViews
 from keyfold.views.query.filters import All, Compare, Not
@@ -45,8 +45,8 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, home: AppHo
         return
     name = compiled.spec.name
     table_home = home.table(name)
-    committed, log = table_home.committed(), TableLog(table_home.log_files)
-    if table_home.begun() is None and store.position(name) is None:
+    committed, log = table_home.committed_batch(), TableLog(table_home.log_files)
+    if table_home.planned_batch() is None and store.position(name) is None:
         # Nothing has run yet: an earlier definition may have left an empty view.
         store.drop(name)
     if home.views_elsewhere and name in store.tables() and store.schema(name).difference(compiled.view):
@@ -60,11 +60,15 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, home: AppHo
         store.create(compiled.view)
         position = None
     at = -1 if position is None else position.batch
-    if at > max(_number(table_home.begun()), _number(log.newest())) or (
-        at >= 0 and table_home.begun() is None
+    if at > max(_number(table_home.planned_batch()), _number(log.newest())) or (
+        at >= 0 and table_home.planned_batch() is None
     ):
         raise ahead_of_state(
-            compiled, "view", at, table_home, None if table_home.begun() is None else _number(committed)
+            compiled,
+            "view",
+            at,
+            table_home,
+            None if table_home.planned_batch() is None else _number(committed),
         )
     if committed is not None and not follows(log, at, table_home.spark.before_resizes(committed)):
         rebuild(spark, store, compiled, home, committed)
@@ -73,7 +77,7 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, home: AppHo
 def require_checkpoint(compiled: Compiled, home: AppHome) -> None:
     """Refuses a table without a checkpoint whose view has batches; for commands that start no query."""
     table_home = home.table(compiled.spec.name)
-    if table_home.begun() is not None or home.views_elsewhere or not home.views.exists():
+    if table_home.planned_batch() is not None or home.views_elsewhere or not home.views.exists():
         return
     with home.views.open(read_only=True) as store:
         known = compiled.spec.name in store.tables()
@@ -113,7 +117,7 @@ def rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, home: App
     spec = compiled.spec
     table_home = home.table(spec.name)
     log = TableLog(table_home.log_files)
-    batches = _logged(log, compiled, batch)
+    batches = _logged_changes(log, compiled, batch)
     if compiled.rebuilt is not None or not has_all_changes(log, table_home, batch):
         batches = chain(batches, from_state(spark, compiled, table_home, batch))
     # A view is at the same position as the log.
@@ -126,7 +130,7 @@ def rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, home: App
         store.rebuild(spec.name, compiled.view, batches, now.batch, now.at, watermark)
 
 
-def _logged(log: TableLog, compiled: Compiled, batch: int) -> Iterator[pa.RecordBatch]:
+def _logged_changes(log: TableLog, compiled: Compiled, batch: int) -> Iterator[pa.RecordBatch]:
     """The changes in the log up to a batch.
 
     Before a batch whose changes were only counted, as happens while a log has no readers, only those of
@@ -158,7 +162,7 @@ def _rebuild_open(
 
 def _fewer(store: ViewStore, table: str, home: AppHome, batch: int) -> int | None:
     """How many rows fewer the view has than when the app last ran; None if unknown."""
-    last = published(home).tables.get(table)
+    last = read_status(home).tables.get(table)
     known = last.keys if last is not None and last.batch == batch else None
     now = store.count(table)
     return None if known is None or now is None else max(0, known - now)

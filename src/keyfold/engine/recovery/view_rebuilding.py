@@ -20,7 +20,7 @@ from keyfold.views.contract import ViewStore
 
 
 @contextmanager
-def audited(
+def audit_rebuild(
     home: AppHome, store: ViewStore, what: str, why: str | None, batches: Mapping[str, int]
 ) -> Iterator[dict[str, Any]]:
     """Context in which the views of these batches are rebuilt; yields the entry. The caller holds the home.

@@ -63,7 +63,7 @@ def require_possible(home: AppHome, table: str, partitions: int) -> tuple[int, i
 def require_state(home: AppHome, table: str) -> tuple[int, int]:
     """The present number of partitions, and the committed batch; refuses a table without state."""
     table_home = home.table(table)
-    committed, now = table_home.committed(), table_home.spark.partitions()
+    committed, now = table_home.committed_batch(), table_home.spark.partitions()
     if committed is None or now is None:
         raise BadOption(
             f"{home.path.name}.{table} has no state yet",

@@ -17,7 +17,7 @@ from keyfold import private
 from keyfold.engine.operations.files import flush_directories
 from keyfold.engine.savepoint import deletion, importing, verify
 from keyfold.engine.savepoint import manifest as manifests
-from keyfold.engine.savepoint.capture import Progress, taken
+from keyfold.engine.savepoint.capture import Progress, name_taken
 from keyfold.engine.savepoint.manifest import FILE, SavedFile, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, Savepoints, checked_name
 from keyfold.engine.storage.contract import Storage
@@ -48,19 +48,19 @@ def export(home: AppHome, name: str, target: Path, progress: Progress) -> Savepo
 
 
 def _write(file: Path, savepoint: Savepoint, storage: Storage, progress: Progress) -> None:
-    with private.opened(file, "wb") as out, tarfile.open(fileobj=out, mode="w") as tar:
+    with private.open_private(file, "wb") as out, tarfile.open(fileobj=out, mode="w") as tar:
         content = savepoint.encode()
         tar.addfile(_member(FILE, len(content)), io.BytesIO(content))
         members = _members(savepoint)
         for number, (member, saved) in enumerate(members.items(), 1):
-            with storage.fetched(member) as path, path.open("rb") as source:
+            with storage.fetch(member) as path, path.open("rb") as source:
                 tar.addfile(_member(member, saved.bytes), source)
             progress("written", number, len(members))
 
 
 def read(source: Path) -> Savepoint:
     """The manifest at the beginning of an archive."""
-    with _opened(source) as tar:
+    with _open(source) as tar:
         return _manifest(tar, source)
 
 
@@ -77,13 +77,13 @@ def put(
 
     `held`: whether this process holds the home; otherwise a running app does.
     """
-    with _opened(source) as tar:
+    with _open(source) as tar:
         savepoint = _manifest(tar, source)
         savepoint = replace(savepoint, name=checked_name(name or savepoint.name))
         verify.require_usable(savepoint)
         savepoints = Savepoints(home)
         if savepoint.name in savepoints.names():
-            raise taken(savepoint.app, savepoint.name)
+            raise name_taken(savepoint.app, savepoint.name)
         deletion.require_none(home, savepoint.name)
         # Left by an interrupted import; others may be in progress, since the app may be running.
         importing.discard(home, savepoint.name)
@@ -95,17 +95,17 @@ def put(
                 file = left.pop(found.name, None)
                 content = tar.extractfile(found) if found.isfile() else None
                 if file is None or content is None:
-                    raise _damaged(source, f"{found.name} is not part of the savepoint")
-                with _verified(source, content, file) as path:
+                    raise _damage_error(source, f"{found.name} is not part of the savepoint")
+                with _verify(source, content, file) as path:
                     storage.send(path, found.name)
                 progress("read", len(members) - len(left), len(members))
             if left:
-                raise _damaged(source, f"{next(iter(left))} is missing")
+                raise _damage_error(source, f"{next(iter(left))} is missing")
             flush_directories(storage, members)
             entry = importing.record(home, savepoint, source, why)
             if not savepoints.add(savepoint):
                 importing.discard(home, savepoint.name)
-                raise taken(savepoint.app, savepoint.name)
+                raise name_taken(savepoint.app, savepoint.name)
             reached(FaultPoint.SAVEPOINT_ADDED, name=savepoint.name)
         except BaseException:
             if savepoint.name not in savepoints.names():
@@ -117,7 +117,7 @@ def put(
 
 
 @contextmanager
-def _verified(source: Path, content: IO[bytes], file: SavedFile) -> Iterator[Path]:
+def _verify(source: Path, content: IO[bytes], file: SavedFile) -> Iterator[Path]:
     """The content as a file, if it matches the manifest."""
     with tempfile.TemporaryDirectory(prefix="keyfold-import-") as directory:
         path = Path(directory) / "file"
@@ -125,7 +125,7 @@ def _verified(source: Path, content: IO[bytes], file: SavedFile) -> Iterator[Pat
             shutil.copyfileobj(content, out, 1 << 20)
         with path.open("rb") as written:
             if hashlib.file_digest(written, "sha256").hexdigest() != file.sha256:
-                raise _damaged(source, f"{file.path} was altered")
+                raise _damage_error(source, f"{file.path} was altered")
         yield path
 
 
@@ -142,7 +142,7 @@ def _member(name: str, size: int) -> tarfile.TarInfo:
 
 
 @contextmanager
-def _opened(source: Path) -> Iterator[tarfile.TarFile]:
+def _open(source: Path) -> Iterator[tarfile.TarFile]:
     try:
         with tarfile.open(source, mode="r:") as tar:
             yield tar
@@ -151,18 +151,18 @@ def _opened(source: Path) -> Iterator[tarfile.TarFile]:
             "there is no such file", given=source, hint="the file of a savepoint export"
         ) from None
     except tarfile.TarError as error:
-        raise _damaged(source, f"it can't be read: {error}") from None
+        raise _damage_error(source, f"it can't be read: {error}") from None
 
 
 def _manifest(tar: tarfile.TarFile, source: Path) -> Savepoint:
     first = tar.next()
     content = None if first is None or first.name != FILE else tar.extractfile(first)
     if content is None:
-        raise _damaged(source, f"it does not begin with {FILE}")
+        raise _damage_error(source, f"it does not begin with {FILE}")
     return manifests.decode(content.read(), source)
 
 
-def _damaged(source: Path, why: str) -> SavepointUnusable:
+def _damage_error(source: Path, why: str) -> SavepointUnusable:
     return SavepointUnusable(
         f"{source} is not a complete savepoint: {why}; nothing was changed",
         given=source,

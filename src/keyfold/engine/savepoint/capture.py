@@ -52,7 +52,7 @@ class Capture:
         self._tables: dict[str, SavedTable] = {}
         self._view: SavedFile | None = None
         if name in self._savepoints.names():
-            raise taken(home.path.name, name)
+            raise name_taken(home.path.name, name)
         deletion.require_none(home, name)
         # Left by an interrupted command; others may be in progress, since savepoints are also imported.
         self.abandon()
@@ -69,7 +69,7 @@ class Capture:
         """Captures one table while none of its batches is running."""
         home = self._home.table(name)
         self._take(f"tables/{name}")
-        batch = home.committed()
+        batch = home.committed_batch()
         offsets: tuple[Any, ...] = ()
         with suppress(OSError, ValueError):  # of a damaged checkpoint, which is captured unchanged
             offsets = () if batch is None else tuple(home.spark.offset_documents(batch))
@@ -85,7 +85,7 @@ class Capture:
 
     def take_plan(self) -> None:
         """Captures the definitions."""
-        self._copied([FileFacts("app.json", len(self._home.storage.read("app.json")))])
+        self._copy([FileFacts("app.json", len(self._home.storage.read("app.json")))])
 
     def _take(self, directory: str) -> None:
         """Captures the files of a query of which no batch is running, though Spark may plan the next one.
@@ -100,9 +100,9 @@ class Capture:
             for file in storage.files(directory)
             if file.name in planned or not file.name.startswith(f"{offsets}/")
         ]
-        self._copied([FileFacts(f"{directory}/{file.name}", file.bytes) for file in found])
+        self._copy([FileFacts(f"{directory}/{file.name}", file.bytes) for file in found])
 
-    def _copied(self, files: list[FileFacts]) -> None:
+    def _copy(self, files: list[FileFacts]) -> None:
         storage = self._home.storage
         target = f"savepoints/{self._name}/{FILES}"
         in_parallel(files, lambda file: storage.copy(file.name, f"{target}/{file.name}"))
@@ -138,7 +138,7 @@ class Capture:
         reached(FaultPoint.SAVEPOINT_ADDED, name=self._name)
         if not added:
             self._home.storage.delete(SAVE.record)
-            raise taken(found.app, self._name)
+            raise name_taken(found.app, self._name)
         SAVE.finish(self._home)
         return found
 
@@ -179,7 +179,7 @@ def digest(storage: Storage, file: FileFacts) -> SavedFile:
     return SavedFile(file.name, file.bytes, storage.sha256(file.name))
 
 
-def taken(app: str, name: str) -> NameTaken:
+def name_taken(app: str, name: str) -> NameTaken:
     """The error for a name that another savepoint has."""
     return NameTaken(
         f"app {app} has a savepoint {name}",
@@ -188,7 +188,7 @@ def taken(app: str, name: str) -> NameTaken:
     )
 
 
-def captured(
+def capture(
     home: AppHome,
     name: str,
     tables: Sequence[str],
@@ -199,7 +199,7 @@ def captured(
     """Makes a savepoint of an app that no process runs; the caller holds the home."""
     Savepoints(home).sweep()
     known = contents.tables(home)
-    wanted = chosen(home.path.name, known, tables)
+    wanted = choose_tables(home.path.name, known, tables)
     capture = Capture(home, name, live=False, why=why, progress=progress)
     try:
         views = home.views
@@ -221,7 +221,7 @@ def name_before(what: str) -> str:
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-before-{what.replace(' ', '-')}"
 
 
-def chosen(app: str, known: list[str], wanted: Sequence[str]) -> list[str]:
+def choose_tables(app: str, known: list[str], wanted: Sequence[str]) -> list[str]:
     """The requested tables; all of them if none were named."""
     for name in wanted:
         if name not in known:

@@ -75,7 +75,7 @@ def _require_new(target: AppHome) -> None:
 
 def _copy_view(storage: Storage, savepoint: Savepoint, target: AppHome) -> None:
     if savepoint.view is not None:
-        with storage.fetched(VIEW) as copy:
+        with storage.fetch(VIEW) as copy:
             target.views.restore_from(copy)
 
 

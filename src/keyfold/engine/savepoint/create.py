@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from keyfold.engine.operations import unfinished
 from keyfold.engine.savepoint import state_check
-from keyfold.engine.savepoint.capture import Progress, captured, silent
+from keyfold.engine.savepoint.capture import Progress, capture, silent
 from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import checked_name
 from keyfold.engine.storage.layout import AppHome
@@ -32,4 +32,4 @@ def create(
     checked_name(name)
     with unfinished.held(home):
         states = None if spark is None else partial(state_check.states, spark, home)
-        return captured(home, name, tables, why, progress, states)
+        return capture(home, name, tables, why, progress, states)

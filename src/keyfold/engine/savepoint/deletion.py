@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from keyfold.engine.operations.kinds import DELETE
-from keyfold.engine.operations.operation import recorded
+from keyfold.engine.operations.operation import read_record
 from keyfold.engine.savepoint.manifest import FILE, Savepoint
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage import audit
@@ -115,7 +115,7 @@ def _finish(home: AppHome, name: str, audited: Callable[[dict[str, Any]], None])
     storage.put(mine, json.dumps({"host": this_host(), "process": identity(os.getpid())}).encode())
     try:
         # Only now: while it is recorded, no savepoint of this name is begun until this command is done.
-        entry = recorded(storage, intent)
+        entry = read_record(storage, intent)
         if entry is not None:
             own = Savepoints(home).storage(name)
             # By now the name may belong to another savepoint, which this command must not touch.
@@ -138,7 +138,7 @@ def _at_it(home: AppHome, name: str) -> bool:
 
 def _is_at_it(home: AppHome, file: str, but: int | None = None) -> bool:
     """Whether the process that has a file is running; unknown for one on another host."""
-    found = recorded(home.storage, f"{DELETE.name}/{file}")
+    found = read_record(home.storage, f"{DELETE.name}/{file}")
     if found is None:
         return False
     if not same_host(found["host"], this_host()):

@@ -11,7 +11,7 @@ import json
 from typing import Any
 
 from keyfold.engine.operations.kinds import IMPORT
-from keyfold.engine.operations.operation import recorded
+from keyfold.engine.operations.operation import read_record
 from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage import audit
@@ -47,7 +47,7 @@ def complete(home: AppHome, entry: dict[str, Any], *, held: bool) -> None:
 def finish(home: AppHome, *, held: bool = True) -> None:
     """Writes the lines of savepoints that exist, and whose import was interrupted."""
     for file in home.storage.list(IMPORT.name):
-        entry = recorded(home.storage, f"{IMPORT.name}/{file}")
+        entry = read_record(home.storage, f"{IMPORT.name}/{file}")
         # The imported savepoint, not another one of its name.
         if entry is not None and Savepoints(home).has(entry["savepoint"], entry["manifest"]):
             complete(home, entry, held=held)

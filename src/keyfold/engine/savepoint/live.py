@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from keyfold.engine.batch.hook import BatchHook, TableHook
 from keyfold.engine.polling import wait_until
 from keyfold.engine.savepoint import state_check
-from keyfold.engine.savepoint.capture import Capture, Progress, chosen, silent
+from keyfold.engine.savepoint.capture import Capture, Progress, choose_tables, silent
 from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import checked_name
 from keyfold.engine.storage.layout import AppHome
@@ -44,39 +44,26 @@ def create(
     progress: Progress = silent,
 ) -> Savepoint:
     """Makes a savepoint of the tables of a running app; `hooks` in the order of the declaration."""
-    with _CREATING:
-        return _created(spark, home, hooks, store, name, tables, why, progress)
-
-
-def _created(
-    spark: SparkSession,
-    home: AppHome,
-    hooks: Mapping[str, BatchHook],
-    store: ViewStore,
-    name: str,
-    tables: Sequence[str],
-    why: str | None,
-    progress: Progress,
-) -> Savepoint:
     known = [name for name, hook in hooks.items() if isinstance(hook, TableHook)]
-    wanted = chosen(home.path.name, known, tables)
-    capture = Capture(home, checked_name(name), live=True, why=why, progress=progress)
-    try:
-        with _logs_kept(hooks.values()):
-            capture.take_view(store)
-            for table in reversed(wanted):
-                with _between_batches(hooks[table]):
-                    capture.take_table(table)
-            with ExitStack() as paused:
-                for hook in hooks.values():
-                    if not isinstance(hook, TableHook):
-                        paused.enter_context(_between_batches(hook))
-                capture.take_streams()
-            capture.take_plan()
-        return capture.complete(wanted == known, partial(state_check.states, spark, home))
-    except BaseException:
-        capture.abandon()
-        raise
+    wanted = choose_tables(home.path.name, known, tables)
+    with _CREATING:
+        capture = Capture(home, checked_name(name), live=True, why=why, progress=progress)
+        try:
+            with _logs_kept(hooks.values()):
+                capture.take_view(store)
+                for table in reversed(wanted):
+                    with _between_batches(hooks[table]):
+                        capture.take_table(table)
+                with ExitStack() as paused:
+                    for hook in hooks.values():
+                        if not isinstance(hook, TableHook):
+                            paused.enter_context(_between_batches(hook))
+                    capture.take_streams()
+                capture.take_plan()
+            return capture.complete(wanted == known, partial(state_check.states, spark, home))
+        except BaseException:
+            capture.abandon()
+            raise
 
 
 @contextmanager
@@ -95,7 +82,7 @@ def _between_batches(hook: BatchHook) -> Iterator[None]:
     """Waits for the running batch, and lets the next one wait."""
     with hook.between_batches:
         last = hook.last
-        if not wait_until(lambda: last is None or hook.home.committed() == last, _COMMIT_SECONDS):
+        if not wait_until(lambda: last is None or hook.home.committed_batch() == last, _COMMIT_SECONDS):
             raise QueryError(
                 f"batch {last} of {hook.home.app.path.name}.{hook.name} is not committed: "
                 "its query has stopped",

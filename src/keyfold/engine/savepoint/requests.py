@@ -67,10 +67,10 @@ class Requests:
                 # Requests that have timed out, or can't be read, are ignored.
                 with suppress(OSError, ValueError, LookupError):
                     asked = json.loads(request.read_bytes())
-                    replace_file(request.with_suffix(".done"), json.dumps(self._answered(asked)).encode())
+                    replace_file(request.with_suffix(".done"), json.dumps(self._reply(asked)).encode())
                     request.unlink(missing_ok=True)
 
-    def _answered(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def _reply(self, asked: dict[str, Any]) -> dict[str, Any]:
         try:
             return self._answer(asked["name"], asked["tables"], asked["why"])
         except KeyfoldError as error:

@@ -56,7 +56,7 @@ def _put_back_views(home: AppHome, savepoint: Savepoint, entry: dict[str, Any]) 
     if savepoint.view is None:
         home.views.remove()
         return
-    with Savepoints(home).storage(savepoint.name).fetched(VIEW) as copy:
+    with Savepoints(home).storage(savepoint.name).fetch(VIEW) as copy:
         home.views.restore_from(copy)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from keyfold.engine.operations import unfinished
 from keyfold.engine.operations.kinds import RESTORE
 from keyfold.engine.savepoint import restoration, verify
-from keyfold.engine.savepoint.capture import Progress, captured, name_before
+from keyfold.engine.savepoint.capture import Progress, capture, name_before
 from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage import audit, contents
@@ -32,7 +32,7 @@ def restore(
         verify.require_usable(savepoint)
         wanted = _tables(home, savepoint, tables)
         verify.require_whole(savepoint, Savepoints(home).storage(name), progress)
-        undo = _saved(home, name, progress)
+        undo = _save_replaced(home, name, progress)
         entry = _entry(home, savepoint, wanted, savepoint.whole and not tables, why, undo)
         reached(FaultPoint.RESTORE_REQUESTED)
         restoration.commit(home, savepoint, entry)
@@ -41,11 +41,11 @@ def restore(
         return entry
 
 
-def _saved(home: AppHome, name: str, progress: Progress) -> str | None:
+def _save_replaced(home: AppHome, name: str, progress: Progress) -> str | None:
     """Makes a savepoint of what the restore is about to replace, if there is anything."""
     if "app.json" not in home.storage.list():
         return None
-    return captured(home, name_before("restore"), (), f"before the restore of {name}", progress).name
+    return capture(home, name_before("restore"), (), f"before the restore of {name}", progress).name
 
 
 def _require_app(home: AppHome, savepoint: Savepoint) -> None:
@@ -85,7 +85,7 @@ def _entry(
     batches = {}
     for name in tables:
         with suppress(OSError, KeyfoldError):
-            batches[name] = home.table(name).committed()
+            batches[name] = home.table(name).committed_batch()
     return audit.entry(
         "restore",
         why,

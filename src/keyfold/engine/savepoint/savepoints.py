@@ -94,10 +94,10 @@ class Savepoints:
             yield manifests.decode(content, StoredFile(self.storage(name), FILE))
         except Exception as error:
             if not self._is_still(name, content):
-                raise self._gone(name) from error
+                raise self._missing_error(name) from error
             raise
         if not self._is_still(name, content):
-            raise self._gone(name)
+            raise self._missing_error(name)
 
     def _is_still(self, name: str, manifest: bytes) -> bool:
         try:
@@ -105,7 +105,7 @@ class Savepoints:
         except FileNotFoundError:
             return False
 
-    def _gone(self, name: str) -> SavepointUnusable:
+    def _missing_error(self, name: str) -> SavepointUnusable:
         return SavepointUnusable(
             f"savepoint {name} of {self.app} was deleted or changed while it was read; nothing was changed "
             "by this command",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from keyfold.engine.operations.checkpoint_copy import copied_checkpoint
+from keyfold.engine.operations.checkpoint_copy import copy_checkpoint
 from keyfold.engine.savepoint.manifest import SavedTable, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES
 from keyfold.engine.savepoint.verify import Damage
@@ -45,7 +45,7 @@ def differences(savepoint: Savepoint, now: Mapping[str, State]) -> list[Damage]:
     found = []
     for table, saved in savepoint.tables.items():
         if saved.state is not None and saved.state != now[table]:
-            told = f"had {_told(saved.state)}, and {_told(now[table])} were read back"
+            told = f"had {_describe(saved.state)}, and {_describe(now[table])} were read back"
             found.append(Damage(f"tables/{table}/checkpoint/state", told))
     return found
 
@@ -61,12 +61,12 @@ def _readable(storage: Storage, source: str) -> Iterator[Storage]:
     # Not a valid name of a savepoint, so that the sweep after interrupted commands removes it.
     directory = f"savepoints/_check-{uuid.uuid4().hex}"
     try:
-        yield copied_checkpoint(storage, source, f"{directory}/checkpoint").storage
+        yield copy_checkpoint(storage, source, f"{directory}/checkpoint").storage
     finally:
         storage.delete(directory)
 
 
-def _told(state: State) -> str:
+def _describe(state: State) -> str:
     checksums = ", ".join(f"{family.family} {family.checksum}" for family in state)
     return f"{rows(state):,} rows ({checksums or 'no state'})"
 

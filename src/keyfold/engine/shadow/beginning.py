@@ -14,7 +14,7 @@ from keyfold.engine.log.retention import totals
 from keyfold.engine.log.shared_streams import SharedStreams
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery.definition import meaning_of
-from keyfold.engine.recovery.definition_changes import Readers, TableChange, compared
+from keyfold.engine.recovery.definition_changes import Readers, TableChange, compare
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.errors import BadOption
@@ -70,7 +70,7 @@ def beginning(
 ) -> Beginning:
     """The start of a run of the last `number` recorded batches. `view`: the batch of its view."""
     search = _Search(home, stored, compiled, change, shared.uses(compiled.spec), view)
-    return search.found(number)
+    return search.find(number)
 
 
 @dataclass
@@ -88,7 +88,7 @@ class _Search:
     def table_home(self) -> TableHome:
         return self.home.table(self.change.was or self.change.table)
 
-    def found(self, number: int) -> Beginning:
+    def find(self, number: int) -> Beginning:
         known = self._positions()
         for use in self.uses:
             log = TableLog(use.upstream(self.home).log_files)
@@ -218,7 +218,7 @@ def _by_state(
         return None
     input_ = {part: text for part, text in now.items() if _of_input(part)}
     kept = {part: text for part, text in old.meaning.items() if not _of_input(part)}
-    found = compared(replace(old, meaning={**kept, **input_}), now, compiled, Readers(), len(operators))
+    found = compare(replace(old, meaning={**kept, **input_}), now, compiled, Readers(), len(operators))
     return None if found.kind == "incompatible" else replace(found, was=change.was)
 
 

@@ -133,7 +133,7 @@ def _copy(source: Storage, target: Storage, names: list[str]) -> None:
 
     def sent(name: str) -> None:
         try:
-            with source.fetched(name) as file:
+            with source.fetch(name) as file:
                 target.send(file, name)
         except FileNotFoundError:
             # A running app removes files that no retained batch needs.

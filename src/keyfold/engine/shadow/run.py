@@ -84,7 +84,7 @@ def _copy_of_views(home: AppHome, table: str) -> Iterator[tuple[ViewStore | None
     """The app's views as of one moment, and the batch at which that of the table is."""
     views = home.views
     if not views.exists():
-        if home.table(table).committed() is not None:
+        if home.table(table).committed_batch() is not None:
             raise BadOption(
                 f"the view of {home.path.name}.{table} is not there, so no rows can be compared",
                 given=views,

@@ -49,7 +49,7 @@ class FileSource:
         deep = options_of(connector.options).get("recursivefilelookup", "false")
         # Spark would otherwise take directory names such as `x=1` for columns.
         frame = load(reader.option("recursiveFileLookup", "true"), source, absolute(connector))
-        named = file_names.named(frame, stream=source.name, recursive=deep)
+        named = file_names.name_files(frame, stream=source.name, recursive=deep)
         return format.rows(named, source, reject=reject)
 
     def origin(self, source: Source) -> RowOrigin:
@@ -76,7 +76,7 @@ class FedSource:
         reader = reader.schema(schema.add(RAW, "string").add(CONTROL, "boolean"))
         fed = on_disk(self.directory) if isinstance(self.directory, Path) else self.directory
         frame = load(reader.option("recursiveFileLookup", "true"), source, fed)
-        return file_names.named(frame, recursive="false")
+        return file_names.name_files(frame, recursive="false")
 
     def origin(self, source: Source) -> RowOrigin:
         return RowOrigin("json")
@@ -97,7 +97,7 @@ class SparkSource:
         reader = reader_of(spark, source.connector)
         if source.schema is not None and not self.fixed_schema:
             reader = reader.schema(declared_schema(source))
-        return file_names.named(load(reader, source, source.connector.path), stream=source.name)
+        return file_names.name_files(load(reader, source, source.connector.path), stream=source.name)
 
     def origin(self, source: Source) -> RowOrigin:
         return RowOrigin()
@@ -118,7 +118,7 @@ SOURCES: Final[dict[str, StreamSource]] = {
 
 def never_ends(connector: Connector) -> bool:
     """Whether the input of a source never runs out, so that its stream can't be drained."""
-    return formats.named(connector.format).endless or SOURCES[connector.kind].endless
+    return formats.find_format(connector.format).endless or SOURCES[connector.kind].endless
 
 
 def source_of(source: Source, feeds: Mapping[str, str | Path]) -> StreamSource:

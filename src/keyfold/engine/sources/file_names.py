@@ -62,12 +62,12 @@ class QueryFiles:
         """The number of the source behind each position of Spark's offset log; some sources have several."""
         return list(self._kernel.sourceNumbers(self.plan._jdf))
 
-    def listed(self, stream: str) -> list[ReadFile]:
+    def list_files(self, stream: str) -> list[ReadFile]:
         """The files that a stream could read now."""
         found = json.loads(self._kernel.listFiles(self.plan._jdf, stream))
         return [ReadFile(name, size, time, 0) for name, size, time in found]
 
-    def located(self, stream: str, names: list[str]) -> list[tuple[str, bool]]:
+    def locate(self, stream: str, names: list[str]) -> list[tuple[str, bool]]:
         """The path of each of a stream's files, and whether it exists."""
         found = json.loads(self._kernel.locateFiles(self.plan._jdf, stream, names))
         return [(path, exists) for path, exists in found]
@@ -77,7 +77,7 @@ class QueryFiles:
         return kernel(self.plan.sparkSession)
 
 
-def named(
+def name_files(
     frame: DataFrame, *, stream: str = "", within: str | None = None, recursive: str | None = None
 ) -> DataFrame:
     """The frame with its files known by their names, of a stream or below a directory of the home.
@@ -93,11 +93,13 @@ def named(
 def read_files(checkpoint: SparkCheckpoint) -> list[tuple[int, ReadFile]]:
     """The files that each source of a table has read or planned, with the source's number."""
     return [
-        (int(log.name), file) for log in checkpoint.sources.directories() for file in _logged(checkpoint, log)
+        (int(log.name), file)
+        for log in checkpoint.sources.directories()
+        for file in _logged_files(checkpoint, log)
     ]
 
 
-def _logged(checkpoint: SparkCheckpoint, log: StoredFile) -> Iterator[ReadFile]:
+def _logged_files(checkpoint: SparkCheckpoint, log: StoredFile) -> Iterator[ReadFile]:
     entries = checkpoint.sources.entries(log)
     # A compacted entry contains all before it.
     first = max((number for number, entry in entries.items() if entry.suffix), default=0)
@@ -117,7 +119,7 @@ def check(
         if before is not None and before != directory:
             moved = f"{stream} read {before} before, and reads {directory} now"
             read = {file.below: file for _, file in read_files(checkpoint) if file.stream == stream}
-            there = files.listed(stream)
+            there = files.list_files(stream)
             _refuse_different(table, site, stream, moved, there, read)
             _refuse_read_again(table, site, moved, there, read)
 

@@ -68,7 +68,7 @@ class IdleTable:
         self._last_batch: dict[str, int] = {}
         self._report = ""
         # Before the first row there is nothing to close, and the first rows may be old.
-        self._started = home.begun() is not None
+        self._started = home.planned_batch() is not None
 
     def poll(self) -> None:
         """Advances the time of streams that have been idle for long enough."""
@@ -76,13 +76,13 @@ class IdleTable:
         for stream, since in self._idle_since.items():
             if self._started and until - since >= self._idle and self._can_advance(stream):
                 self._idle_since[stream] = until
-                self._advanced_at[stream] = self._home.committed()
+                self._advanced_at[stream] = self._home.committed_batch()
                 advance(self._home.control(stream), until - self._idle)
 
     def _can_advance(self, stream: str) -> bool:
         """Whether the query runs and has committed a batch since the stream's time was last advanced."""
         never = stream not in self._advanced_at
-        return self._query.isActive and (never or self._advanced_at[stream] != self._home.committed())
+        return self._query.isActive and (never or self._advanced_at[stream] != self._home.committed_batch())
 
     def _observe(self) -> float:
         """Takes in Spark's progress reports; returns the time up to which they show which streams had rows.

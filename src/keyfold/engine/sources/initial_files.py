@@ -61,10 +61,10 @@ def facts(spark: SparkSession, source: Source) -> FileFacts:
     """Reads the files once."""
     from pyspark.sql import functions as F
 
-    files = listed(spark, source.connector)
+    files = list_files(spark, source.connector)
     if not files:
         raise _no_files(source)
-    frame = _loaded(spark, source)
+    frame = _read_all(spark, source)
     names = visible(frame.columns)
     timed = frame
     if source.time is not None:
@@ -101,7 +101,7 @@ def refuse_overlap(spark: SparkSession, stream: Source, files: tuple[FileVersion
     """Refuses files that the stream reads too."""
     if stream.connector.kind != "files":
         return
-    of_stream = {path for path, *_ in listed(spark, stream.connector)}
+    of_stream = {path for path, *_ in list_files(spark, stream.connector)}
     both = [path for path, *_ in files if path in of_stream]
     if both:
         more = f" and {len(both) - 3} more" if len(both) > 3 else ""
@@ -113,7 +113,7 @@ def refuse_overlap(spark: SparkSession, stream: Source, files: tuple[FileVersion
         )
 
 
-def listed(spark: SparkSession, connector: Connector) -> tuple[FileVersion, ...]:
+def list_files(spark: SparkSession, connector: Connector) -> tuple[FileVersion, ...]:
     """The files that there are now; none if their directory is not there."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
@@ -127,7 +127,7 @@ def listed(spark: SparkSession, connector: Connector) -> tuple[FileVersion, ...]
     return tuple(sorted((row["path"], row["length"], row["modified"]) for row in rows))
 
 
-def _loaded(spark: SparkSession, source: Source) -> DataFrame:
+def _read_all(spark: SparkSession, source: Source) -> DataFrame:
     format = format_of(source.connector.format)
     schema = declared_schema(source)
     return _load(format.configure(_reader(spark, source.connector), schema), source)

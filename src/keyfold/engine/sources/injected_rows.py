@@ -27,7 +27,7 @@ def with_replays(frame: DataFrame, home: TableHome) -> DataFrame:
     spark = frame.sparkSession
     own = StructType([f for f in frame.schema.fields if not f.name.startswith(PREFIX)])
     sent = spark.readStream.schema("raw string, time_us bigint, watermark_us bigint").json(home.side.uri())
-    sent = file_names.named(sent, within=home.storage.uri())
+    sent = file_names.name_files(sent, within=home.storage.uri())
     row = F.from_json("raw", own, json.loads(kernel(spark).lateRowOptions()))
     replayed = sent.select(
         *(row.getField(name).alias(name) for name in own.names),
@@ -44,7 +44,7 @@ def with_control(frame: DataFrame, home: TableHome, stream: str) -> DataFrame:
 
     home.control(stream).directory()
     times = frame.sparkSession.readStream.schema("time_us bigint").json(home.control(stream).uri())
-    times = file_names.named(times, within=home.storage.uri())
+    times = file_names.name_files(times, within=home.storage.uri())
     control = times.select(F.timestamp_micros("time_us").alias(TIME), F.lit(True).alias(CONTROL))
     if CONTROL not in frame.columns:
         frame = frame.withColumn(CONTROL, F.lit(False))

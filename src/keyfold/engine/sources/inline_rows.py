@@ -26,7 +26,7 @@ def directories(spec: AppSpec, home: AppHome) -> dict[str, str]:
 def check(spec: AppSpec, home: AppHome) -> None:
     """Refuses a declaration in which rows that were read have changed or are missing."""
     for stream in _streams(spec):
-        written, declared = _written(home.stream(stream.name)), _lines(stream)
+        written, declared = _written_lines(home.stream(stream.name)), _lines(stream)
         if declared[: len(written)] != written:
             differs = next((n for n, w in enumerate(written) if declared[n : n + 1] != [w]), 0)
             raise StateMismatch(
@@ -41,7 +41,7 @@ def write(spec: AppSpec, home: AppHome) -> None:
     """Writes the rows that earlier starts have not written."""
     for stream in _streams(spec):
         directory = home.stream(stream.name)
-        start = len(_written(directory))
+        start = len(_written_lines(directory))
         new = _lines(stream)[start:]
         if new:
             directory.put_new(f"{start:012d}.json", "".join(line + "\n" for line in new).encode())
@@ -49,7 +49,7 @@ def write(spec: AppSpec, home: AppHome) -> None:
 
 def as_written(stream: Source, home: AppHome) -> Source:
     """The stream with the rows that earlier starts have written; the next one reads those added since."""
-    rows = (stream.connector.rows or ())[: len(_written(home.stream(stream.name)))]
+    rows = (stream.connector.rows or ())[: len(_written_lines(home.stream(stream.name)))]
     return replace(stream, connector=replace(stream.connector, rows=rows))
 
 
@@ -61,6 +61,6 @@ def _lines(stream: Source) -> list[str]:
     return encode(stream.connector.rows or ()).split("\n")[:-1]
 
 
-def _written(directory: Storage) -> list[str]:
+def _written_lines(directory: Storage) -> list[str]:
     files = [name for name in directory.list() if name.endswith(".json")]
     return [line for name in files for line in directory.read(name).decode().split("\n")[:-1]]

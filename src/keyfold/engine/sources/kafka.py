@@ -16,7 +16,7 @@ from keyfold.engine.kafka import connector as spark_connector
 from keyfold.engine.session import kernel
 from keyfold.engine.sources.contract import RowOrigin
 from keyfold.engine.sources.schemas import declared_schema
-from keyfold.engine.spark_errors import explained
+from keyfold.engine.spark_errors import explain_errors
 from keyfold.engine.spark_messages import plain
 from keyfold.engine.storage.source_offsets import Messages
 from keyfold.errors import BadExpression, BadOption
@@ -64,7 +64,7 @@ class KafkaSource:
         if kafka.unlimited:
             frame = kernel(spark).realTimeMessages(frame)
         declaration = json.dumps(_declaration(source, kafka, reject))
-        with explained(spark, f"stream {source.name}", str(source.site), connector.format):
+        with explain_errors(spark, f"stream {source.name}", str(source.site), connector.format):
             return DataFrame(kernel(spark).decodeMessages(frame, declaration), spark)
 
     def origin(self, source: Source) -> RowOrigin:
@@ -154,7 +154,7 @@ def starting(spark: SparkSession, source: Source) -> dict[str, str]:
     if start.startswith("{"):
         now, given = offsets(spark, source.connector, {}), json.loads(start)
         _check_start(source, given, now.last)
-        return {"startingOffsets": json.dumps(filled(given, now.first))}
+        return {"startingOffsets": json.dumps(fill_offsets(given, now.first))}
     # Where a partition has no message since then, its next one is the first.
     moment = round(datetime.fromisoformat(start).timestamp() * 1000)
     return {"startingTimestamp": str(moment), "startingOffsetsByTimestampStrategy": "latest"}
@@ -179,7 +179,7 @@ def _check_start(source: Source, given: Messages, last: Messages) -> None:
                 )
 
 
-def filled(given: Messages, first: Messages) -> dict[str, dict[str, int]]:
+def fill_offsets(given: Messages, first: Messages) -> dict[str, dict[str, int]]:
     """The declared offsets, with the earliest of all other partitions, since Spark wants them all."""
     return {
         topic: {number: given.get(topic, {}).get(number, -2) for number in partitions}

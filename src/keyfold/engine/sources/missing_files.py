@@ -37,7 +37,7 @@ def skip(table: str, site: object, files: QueryFiles, home: TableHome, published
     missing = [found for found in _missing(files, home.spark) if _is_new(found, home.spark)]
     if not missing:
         return
-    batch = home.begun()
+    batch = home.planned_batch()
     assert batch is not None
     if published >= batch:
         _refuse_published(table, site, batch, missing)
@@ -50,31 +50,31 @@ def skip(table: str, site: object, files: QueryFiles, home: TableHome, published
         home.spark.sources.skip(source, rows)
 
 
-def rejected(home: TableHome) -> dict[int, list[dict[str, Any]]]:
+def rejected_rows(home: TableHome) -> dict[int, list[dict[str, Any]]]:
     """The rejected rows that stand for skipped files, by batch."""
     found = defaultdict(list)
     for log in home.spark.sources.directories():
-        for row in home.spark.sources.skipped(int(log.name)):
+        for row in home.spark.sources.skipped_files(int(log.name)):
             rejection = {"reason": REASON, "raw": row["file"], "stream": row["stream"]}
             found[row["batch"]].append(rejection)
     return dict(found)
 
 
 def _missing(files: QueryFiles, checkpoint: SparkCheckpoint) -> list[MissingFile]:
-    planned, missing = _planned(checkpoint, files.numbers()), []
+    planned, missing = _planned_files(checkpoint, files.numbers()), []
     for stream in {file.stream for _, file in planned} & set(files.directories()):
         mine = [(source, file) for source, file in planned if file.stream == stream]
-        located = files.located(stream, [file.name for _, file in mine])
+        located = files.locate(stream, [file.name for _, file in mine])
         for (source, file), (path, exists) in zip(mine, located, strict=True):
             if not exists:
                 missing.append(MissingFile(source, file, path))
     return missing
 
 
-def _planned(checkpoint: SparkCheckpoint, numbers: list[int]) -> list[tuple[int, ReadFile]]:
+def _planned_files(checkpoint: SparkCheckpoint, numbers: list[int]) -> list[tuple[int, ReadFile]]:
     """The files of streams that an unfinished batch is to read, with the number of the source."""
-    begun = checkpoint.begun()
-    if begun is None or begun == checkpoint.committed():
+    begun = checkpoint.planned_batch()
+    if begun is None or begun == checkpoint.committed_batch():
         return []
     upto, before = checkpoint.log_offsets(begun, numbers), checkpoint.log_offsets(begun - 1, numbers)
     return [
@@ -85,7 +85,7 @@ def _planned(checkpoint: SparkCheckpoint, numbers: list[int]) -> list[tuple[int,
 
 
 def _is_new(found: MissingFile, checkpoint: SparkCheckpoint) -> bool:
-    return all(row["name"] != found.file.name for row in checkpoint.sources.skipped(found.source))
+    return all(row["name"] != found.file.name for row in checkpoint.sources.skipped_files(found.source))
 
 
 def _refuse_published(table: str, site: object, batch: int, missing: list[MissingFile]) -> None:

@@ -41,7 +41,7 @@ def read(
     if recorded is not None:
         frame = _with_recorded_time(recorded, source)
     else:
-        frame = opened(spark, source, feeds, reject=reject)
+        frame = open_stream(spark, source, feeds, reject=reject)
     if source.time is None or not watermark:
         return frame
     if control is not None:
@@ -55,7 +55,7 @@ def read(
     return frame.withWatermark(TIME, f"{source.late_ms + joins} milliseconds")
 
 
-def opened(
+def open_stream(
     spark: SparkSession, source: Source, feeds: Mapping[str, str | Path], *, reject: bool = True
 ) -> DataFrame:
     """The rows of the source, with event time where the stream has one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from keyfold.engine.internal_columns import PREFIX, reserved
+from keyfold.engine.internal_columns import PREFIX, reserved_names
 from keyfold.engine.spark_messages import plain
 from keyfold.errors import BadExpression
 from keyfold.plan.nodes import Source
@@ -15,7 +15,7 @@ def declared_schema(source: Source) -> Any:
     """The schema of a stream's declaration; refuses types that Spark's streams don't read."""
     assert source.schema is not None
     example = "id string, amount double, at timestamp"
-    schema = parsed(source.schema, f"stream {source.name}", source.site, example)
+    schema = parse_schema(source.schema, f"stream {source.name}", source.site, example)
     short = [f.name for f in schema.fields if f.dataType.typeName() in ("char", "varchar")]
     if short:
         raise BadExpression(
@@ -36,7 +36,7 @@ def full_schema(source: Source) -> Any:
     return schema
 
 
-def parsed(ddl: str, what: str, where: object, example: str) -> Any:
+def parse_schema(ddl: str, what: str, where: object, example: str) -> Any:
     """A schema from DDL; refuses names that are keyfold's own."""
     from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
@@ -50,7 +50,7 @@ def parsed(ddl: str, what: str, where: object, example: str) -> Any:
             given=ddl,
             hint=f'name and type of each column: "{example}"',
         ) from None
-    own = reserved(schema.names)
+    own = reserved_names(schema.names)
     if own:
         raise BadExpression(
             f"column names that begin with {PREFIX} are keyfold's own", where=where, given=own[0]

@@ -11,7 +11,7 @@ from keyfold.engine.sources import kafka
 from keyfold.engine.sources.kafka import TopicOffsets
 from keyfold.engine.spark_errors import causes
 from keyfold.errors import RunError
-from keyfold.masking import masked
+from keyfold.masking import mask
 from keyfold.plan import durations
 from keyfold.plan.call_site import location
 from keyfold.plan.nodes import AppSpec, Source
@@ -77,15 +77,15 @@ def _wait(spark: SparkSession, app: str, stream: Source) -> TopicOffsets:
                 raise _unreachable(app, stream, why, fatal) from None
         if not told:
             told = True
-            _LOG.warning("%s.%s: waiting for Kafka at %s", app, stream.name, masked(topics.servers))
+            _LOG.warning("%s.%s: waiting for Kafka at %s", app, stream.name, mask(topics.servers))
         time.sleep(_PAUSE_SECONDS)
 
 
 def _unreachable(app: str, stream: Source, why: str, fatal: tuple[str, str] | None) -> RunError:
     topics = stream.connector.kafka
     assert topics is not None
-    servers, waited = masked(topics.servers), durations.text(topics.answer_wait_ms)
-    last = masked(why.splitlines()[-1])
+    servers, waited = mask(topics.servers), durations.text(topics.answer_wait_ms)
+    last = mask(why.splitlines()[-1])
     where = location(f"{app}.{stream.name}", stream.site)
     if fatal is not None:
         meaning, hint = fatal
@@ -106,7 +106,7 @@ def _unreachable(app: str, stream: Source, why: str, fatal: tuple[str, str] | No
 def _no_topic(app: str, stream: Source, given: str) -> RunError:
     topics = stream.connector.kafka
     assert topics is not None
-    servers, waited = masked(topics.servers), durations.text(topics.answer_wait_ms)
+    servers, waited = mask(topics.servers), durations.text(topics.answer_wait_ms)
     argument = "topic=" if topics.pattern is None else "pattern="
     return RunError(
         f"there is no topic {topics.subject} at {servers}, and none appeared within {waited}",

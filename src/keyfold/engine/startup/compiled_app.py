@@ -50,7 +50,7 @@ def compile_tables(held: HeldHome, stored: StoredApp) -> CompiledApp:
     topics = wait_for_topics(spark, spec, held.options.feeds)
     feeds: dict[str, str | Path] = {**inline_rows.directories(spec, home), **held.options.feeds}
     lookups = Lookups(spark, session.kernel(spark))
-    shared = shared_streams.decided(spec, stored, home)
+    shared = shared_streams.decide(spec, stored, home)
     streams = compile_streams(spark, shared, feeds)
     begins = initial_files.boundaries(stored)
     tables = compile_app(spark, spec, feeds, home, lookups, shared, streams, begins)
@@ -69,7 +69,7 @@ def check(held: HeldHome, stored: StoredApp, app: CompiledApp) -> None:
         home = app_home.table(table.spec.name)
         definition_check.check(spec, stored, table, app_home)
         damage.check(spec.name, table.spec.name, home)
-        definition_check.check_log(spec.name, table, home)
+        definition_check.check_log(table, home)
         lost_messages.check(spec.name, table.spec.name, app.read_directly(table), home, topics)
 
 

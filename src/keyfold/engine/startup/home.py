@@ -66,7 +66,7 @@ def hold_home(
     app_home = _home_of(spec, wanted, own)
     if options.standby is not None:
         own.start()
-    with remote_home.explained(str(wanted.home)):
+    with remote_home.explain_errors(str(wanted.home)):
         lease = _take(app_home, wanted, options)
     try:
         app_home.use_local(wanted.local)
@@ -117,7 +117,7 @@ def _home_of(spec: AppSpec, wanted: Settings, own: _Session) -> AppHome:
         return local_app_home(wanted.home, spec.name)
     # Only Spark can write such a home: it is started before the lease can be taken.
     own.start()
-    with remote_home.explained(wanted.home):
+    with remote_home.explain_errors(wanted.home):
         storage = SparkStorage(session.kernel(own.spark), own.spark, f"{wanted.home}/{spec.name}")
         return remote_app_home(storage, wanted.local_directory, spec.name)
 

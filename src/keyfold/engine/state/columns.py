@@ -28,7 +28,7 @@ _FIRST: Final = -62_135_596_800_000_000
 """The first moment that Python can represent, in microseconds; earlier values mean never."""
 
 
-def unpacked(read: DataFrame, by_processor: bool) -> DataFrame:
+def unpack(read: DataFrame, by_processor: bool) -> DataFrame:
     """Columns by name; `by_processor`: the state of a user's processor, which is not packed."""
     from pyspark.sql import functions as F
 
@@ -41,16 +41,16 @@ def unpacked(read: DataFrame, by_processor: bool) -> DataFrame:
     packed = next((name for name in _PACKED if name in names and _is_packed(frame, name)), None)
     own = set(keys(read))
     if packed is None:
-        return _shown(frame, own)
+        return _display_columns(frame, own)
     if packed == "open" and frame.schema[packed].dataType.typeName() == "struct":
-        frame = frame.withColumn(packed, _zipped(frame))
+        frame = frame.withColumn(packed, _zip_windows(frame))
     if packed == "rows" and "tick" in names:
         # Where a chunk of buffered rows starts.
         names.remove("tick")
     single = frame.schema[packed].dataType.elementType.typeName() != "struct"  # type: ignore[attr-defined]
     others = [F.col(f"`{name}`") for name in names if name != packed]
     if single:
-        return _shown(frame.select(*others, F.explode(packed).alias(packed.removesuffix("s"))), own)
+        return _display_columns(frame.select(*others, F.explode(packed).alias(packed.removesuffix("s"))), own)
     each = frame.select(*others, F.explode(packed).alias("_one"))
     nested = [
         F.col(f"_one.`{name}`").alias(name)
@@ -60,7 +60,7 @@ def unpacked(read: DataFrame, by_processor: bool) -> DataFrame:
     if "_newest" in _fields(each, "_one"):
         # Retained rows have the user's columns beside their time.
         own |= {name for name in _fields(each, "_one") if not name.startswith("_")}
-    return _shown(each.select(*others, *nested), own)
+    return _display_columns(each.select(*others, *nested), own)
 
 
 def keys(read: DataFrame) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ def _is_packed(frame: DataFrame, name: str) -> bool:
     return kind == "array" or (name == "open" and kind == "struct")
 
 
-def _zipped(frame: DataFrame) -> Column:
+def _zip_windows(frame: DataFrame) -> Column:
     """Windows stored as an array per field, with differences of starts, as an array of windows."""
     from pyspark.sql import functions as F
 
@@ -148,7 +148,7 @@ def _partial_matches(frame: DataFrame) -> DataFrame:
     begin = F.struct(of(2).cast("int").alias("node"), F.array().cast("array<int>").alias("path"))
     path = F.aggregate(F.col("nodes"), begin, back)["path"]
 
-    def matched(node: Column) -> Column:
+    def match_rows(node: Column) -> Column:
         row = F.get("nodes", node * 3)
         at = F.timestamp_micros(F.get("times", row)).alias("time")
         position = F.get("nodes", node * 3 + 1).alias("position")
@@ -159,7 +159,7 @@ def _partial_matches(frame: DataFrame) -> DataFrame:
         "match": ended,
         "position": F.when(of(0) >= 0, of(0).cast("int")),
         "started": F.timestamp_micros(F.get("times", of(3).cast("int"))),
-        "rows": F.transform(path, matched),
+        "rows": F.transform(path, match_rows),
         "due": F.timestamp_millis("timer"),
     }
     return each.select(*own, *(value.alias(name) for name, value in columns.items()))
@@ -168,15 +168,17 @@ def _partial_matches(frame: DataFrame) -> DataFrame:
 _PATTERN: Final = {"timer", "rows", "times", "row_ids", "nodes", "matches", "shown"}
 
 
-def _shown(frame: DataFrame, own: set[str]) -> DataFrame:
+def _display_columns(frame: DataFrame, own: set[str]) -> DataFrame:
     """Structs as their fields, names without an underscore before them, moments as timestamps, no bytes.
 
     `own`: columns of the user's, which are shown as they are.
     """
     from pyspark.sql import functions as F
 
-    nested = {name for struct in _STRUCTS if struct in frame.columns for name in _nested(frame, struct)}
-    flat = frame.select(*_flattened(frame))
+    nested = {
+        name for struct in _STRUCTS if struct in frame.columns for name in _nested_columns(frame, struct)
+    }
+    flat = frame.select(*_flatten(frame))
     if "_end" in flat.columns:
         # A session has bounds of its own; other windows are computed from panes.
         flat = flat.withColumnRenamed("_start", "start")
@@ -191,11 +193,11 @@ def _shown(frame: DataFrame, own: set[str]) -> DataFrame:
     return flat.select(*columns)
 
 
-def _nested(frame: DataFrame, name: str) -> list[str]:
+def _nested_columns(frame: DataFrame, name: str) -> list[str]:
     return _fields(frame, name) if frame.schema[name].dataType.typeName() == "struct" else []
 
 
-def _flattened(frame: DataFrame) -> Iterator[Column]:
+def _flatten(frame: DataFrame) -> Iterator[Column]:
     """Columns, and the fields of those that are structs; of equal names the first."""
     from pyspark.sql import functions as F
 

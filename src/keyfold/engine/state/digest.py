@@ -21,17 +21,17 @@ def digest(spark: SparkSession, checkpoint: Storage, batch: int) -> list[FamilyD
     """The digest of a checkpoint's state as of a batch."""
     found = []
     for operator in SparkCheckpoint(checkpoint).operators():
-        found += of_rows(stored(spark, checkpoint, operator, batch), operator)
+        found += of_rows(read_store(spark, checkpoint, operator, batch), operator)
     return sorted(found)
 
 
 def of_rows(rows: DataFrame, operator: int) -> list[FamilyDigest]:
-    """The digest of the rows of an operator's state, in the form that `stored` returns."""
+    """The digest of the rows of an operator's state, in the form that `read_store` returns."""
     found = json.loads(session.kernel(rows.sparkSession).stateDigest(rows._jdf))
     return sorted(FamilyDigest(operator, *family) for family in found)
 
 
-def stored(
+def read_store(
     spark: SparkSession, checkpoint: Storage, operator: int, batch: int, store: str = "default"
 ) -> DataFrame:
     """Everything in an operator's store.

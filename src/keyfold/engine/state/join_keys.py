@@ -89,12 +89,12 @@ def _before(steps: Pipeline, name: str | None) -> str | None:
         if name is None or "transform" in step:
             return None
         if "select" in step:
-            items = dict(_selected(str(one["expression"]), one["name"]) for one in step["select"])
+            items = dict(_parse_selected(str(one["expression"]), one["name"]) for one in step["select"])
             name = _column(items.get(name.lower(), name if "*" in items else ""))
     return name
 
 
-def _selected(expression: str, name: str | None) -> tuple[str, str]:
+def _parse_selected(expression: str, name: str | None) -> tuple[str, str]:
     """The name of a selected column, in lower case, and its expression; `*` is called so."""
     if name is None and (alias := _ALIAS.fullmatch(expression.strip())):
         expression, name = alias.groups()

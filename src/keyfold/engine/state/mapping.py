@@ -66,12 +66,12 @@ class StateMapping:
         return bool(self.dropped_keys)
 
 
-def mapped(old: StoredTable, meaning: Mapping[str, str], compiled: Compiled) -> StateMapping:
+def map_state(old: StoredTable, meaning: Mapping[str, str], compiled: Compiled) -> StateMapping:
     """The mapping from a stored definition to a new one, of which it is the meaning."""
     found = StateMapping()
     layout: Layout = old.layout
     if not layout.get("fields") or not compiled.layout.get("fields"):
-        found.problems.append(_unknown(layout, compiled))
+        found.problems.append(_unknown_cause(layout, compiled))
         return found
     before = old.meaning
     _map_fields(found, layout, compiled, before, meaning)
@@ -80,7 +80,7 @@ def mapped(old: StoredTable, meaning: Mapping[str, str], compiled: Compiled) -> 
     return found
 
 
-def _unknown(layout: Layout, compiled: Compiled) -> str:
+def _unknown_cause(layout: Layout, compiled: Compiled) -> str:
     if isinstance(compiled.spec.body, ProcessSpec):
         return "only its processor can interpret its state"
     if compiled.layout.get("kind") == "other" or layout.get("kind") == "other":
@@ -140,7 +140,7 @@ def _map_fold(
 
 
 def _old_fold(column: str, before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
-    """The previous definition of a fold: of the same name, or the same fold under a name that is gone."""
+    """The previous definition of a fold: of the same name, or the same fold under a former name."""
     if before.get(f"column:{column}", "").startswith(_FOLD):
         return column
     same = (
@@ -214,7 +214,7 @@ def _map_keys(
             elif source != name:
                 found.renames[name] = source
                 found.effects.append(f"key {name}: renamed from {source}")
-        elif _known(text, before, old):
+        elif _reads_unchanged(text, before, old):
             found.keys.append(KeySource(name, one["type"], expression=dict(compiled.spec.keys)[name]))
             found.effects.append(f"key {name}: computed from the old key")
         else:
@@ -224,7 +224,7 @@ def _map_keys(
         _merge_keys(found, compiled)
 
 
-def _known(text: str, before: Mapping[str, str], old: Mapping[str, str]) -> bool:
+def _reads_unchanged(text: str, before: Mapping[str, str], old: Mapping[str, str]) -> bool:
     """Whether an expression reads only columns that the old key has unchanged."""
     plain = {key for key in old if before.get(f"key:{key}") == f"`{key}`"}
     read = set(re.findall(r"`([^`]+)`", text))

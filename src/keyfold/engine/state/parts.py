@@ -72,7 +72,7 @@ def _place(variable: dict[str, Any]) -> tuple[bool, bool, str]:
     return name != MAIN, variable["stateVariableType"] == "TimerState", name
 
 
-def found(table: str, known: list[StatePart], name: str | None) -> StatePart:
+def find_part(table: str, known: list[StatePart], name: str | None) -> StatePart:
     """The part with a name; without a name the main part, or the first one."""
     names = [part.name for part in known]
     wanted = name or (MAIN if MAIN in names else names[0])
@@ -99,7 +99,7 @@ def rows(spark: SparkSession, checkpoint: str, batch: int, part: StatePart) -> P
     timers = part.kind == "TimerState"
     option = ("readRegisteredTimers", "true") if timers else ("stateVarName", part.variable)
     read = source.option(*option).load()
-    return PartRows(state_columns.unpacked(read, part.by_processor), state_columns.keys(read))
+    return PartRows(state_columns.unpack(read, part.by_processor), state_columns.keys(read))
 
 
 def of_key(found: PartRows, table: str, values: list[str]) -> PartRows:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.state.digest import stored
+from keyfold.engine.state.digest import read_store
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 
@@ -67,7 +67,7 @@ def families(spark: SparkSession, checkpoint: Storage, batch: int) -> list[Famil
 
     found = []
     for operator in SparkCheckpoint(checkpoint).operators():
-        rows = _sized(spark, checkpoint, operator, batch).groupBy("column_family_name")
+        rows = _measure(spark, checkpoint, operator, batch).groupBy("column_family_name")
         for row in rows.agg(F.count(F.lit(1)).alias("rows"), F.sum("bytes").alias("bytes")).collect():
             found.append(FamilySize(operator, row["column_family_name"], row["rows"], row["bytes"]))
     return sorted(found, key=lambda one: (one.operator, one.family))
@@ -79,7 +79,7 @@ def largest_keys(spark: SparkSession, checkpoint: Storage, batch: int, limit: in
 
     found = []
     for operator in SparkCheckpoint(checkpoint).operators():
-        keys = _sized(spark, checkpoint, operator, batch).groupBy("partition_key")
+        keys = _measure(spark, checkpoint, operator, batch).groupBy("partition_key")
         sums = keys.agg(F.count(F.lit(1)).alias("rows"), F.sum("bytes").alias("bytes"))
         for row in (
             sums.orderBy(F.desc("bytes"), F.col("partition_key").cast("string")).limit(limit).collect()
@@ -99,15 +99,15 @@ def spreads(spark: SparkSession, checkpoint: Storage, batch: int, numbers: Seque
         for operator in SparkCheckpoint(checkpoint).operators():
             # The same hash by which Spark shuffles rows to partitions.
             partition = F.pmod(F.hash("partition_key.*"), F.lit(number)).alias("partition")
-            sized = _sized(spark, checkpoint, operator, batch).select(partition, "bytes")
+            sized = _measure(spark, checkpoint, operator, batch).select(partition, "bytes")
             for row in sized.groupBy("partition").agg(F.sum("bytes").alias("bytes")).collect():
                 sums[row["partition"]] += row["bytes"]
         found.append(Spread(number, max(sums), sum(sums) / number, tuple(sums)))
     return found
 
 
-def _sized(spark: SparkSession, checkpoint: Storage, operator: int, batch: int) -> DataFrame:
+def _measure(spark: SparkSession, checkpoint: Storage, operator: int, batch: int) -> DataFrame:
     from pyspark.sql import functions as F
 
     size = F.octet_length("key_bytes") + F.octet_length("value_bytes")
-    return stored(spark, checkpoint, operator, batch).withColumn("bytes", size.cast("long"))
+    return read_store(spark, checkpoint, operator, batch).withColumn("bytes", size.cast("long"))

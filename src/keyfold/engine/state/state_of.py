@@ -37,6 +37,6 @@ class StateOf:
     ) -> PartRows:
         """The rows of a part; of one key, or of all keys that begin with it."""
         if not isinstance(part, StatePart):
-            part = state_parts.found(self.table, self.parts(spark), part)
+            part = state_parts.find_part(self.table, self.parts(spark), part)
         found = state_parts.rows(spark, self.uri, self.batch, part)
         return state_parts.of_key(found, self.table, list(key)) if key else found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from keyfold.engine.batch.hook import BatchHook, Stopping, TableHook
 from keyfold.engine.followers.follower import Follower
 from keyfold.engine.jvm import process
-from keyfold.engine.recovery.query_failure import failed
+from keyfold.engine.recovery.query_failure import explain_failure
 from keyfold.engine.spark_errors import ended_by
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import JavaEnded, RunError
@@ -61,13 +61,13 @@ class Failures:
             hook = self._hooks[name]
             error = None if name in self._found or query.isActive else ended_by(query)
             if error is not None and not isinstance(hook.error, Stopping):
-                hook.ended()
+                hook.handle_end()
                 if hook.error is not None and any(f.error is hook.error for f in self._followers):
                     continue  # what follows the log has failed, and is named below
-                why = failed(
+                why = explain_failure(
                     self._app,
                     name,
-                    hook.home.begun(),
+                    hook.home.planned_batch(),
                     hook.error or error,
                     self._home,
                     stream=not isinstance(hook, TableHook),
@@ -77,7 +77,7 @@ class Failures:
             name, table = f"{follower.name} of {follower.table}", follower.table
             if follower.error is not None and name not in self._found:
                 batch, kind = follower.due, follower.name
-                why = failed(self._app, table, batch, follower.error, self._home, follower=kind)
+                why = explain_failure(self._app, table, batch, follower.error, self._home, follower=kind)
                 self._found[name] = datetime.now(UTC), why
 
     def raise_first(self) -> None:

@@ -24,7 +24,7 @@ from keyfold.engine.status.table_metrics import TableMonitor
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import RunError
 from keyfold.plan import tree
-from keyfold.read.metrics import Failure, LookupStatus, RunStatus, published
+from keyfold.read.metrics import Failure, LookupStatus, RunStatus, read_status
 from keyfold.views.contract import ViewStore
 
 if TYPE_CHECKING:
@@ -86,16 +86,16 @@ class Monitor:
                 return self._last
             failures = self._failures()
             try:
-                found = self._sampled(count)
+                found = self._sample(count)
             except Exception:
                 # The JVM has ended: the last metrics stand, with the time they were sampled at.
                 if self._last is None or not (failures := self._failures()):
                     raise
-                found = self._last.stopped()
-            self._last = found.changed(failures=failures)
+                found = self._last.as_stopped()
+            self._last = found.replace(failures=failures)
             return self._last
 
-    def _sampled(self, count: bool) -> RunStatus:
+    def _sample(self, count: bool) -> RunStatus:
         return RunStatus(
             app=self._app,
             home=self._home.shown,
@@ -116,7 +116,7 @@ class Monitor:
             self.sample(count=True)
         with self._lock:
             self._closed.set()
-            self._last = self._last and self._last.stopped()
+            self._last = self._last and self._last.as_stopped()
         self._thread.join()
         self._write(last=True)
 
@@ -135,7 +135,7 @@ class Monitor:
 
 def record_failure(home: AppHome, error: RunError) -> None:
     """Adds what ended a start to the status that the last run left."""
-    last, now = published(home).stopped(), datetime.now(UTC)
-    last = last.changed(app=last.app or home.path.name, started=now, failures=[as_failure(error, now)])
+    last, now = read_status(home).as_stopped(), datetime.now(UTC)
+    last = last.replace(app=last.app or home.path.name, started=now, failures=[as_failure(error, now)])
     with suppress(OSError):
         home.write_status(last.document())

@@ -87,14 +87,14 @@ class QueryMonitor:
         if files is None:
             return {"batch_done": done, "files_left": None, "done": done}
         before, now, there = files
-        read = before + now * (1 if self._hook.idle.is_set() and not self._failed() else done or 0)
+        read = before + now * (1 if self._hook.idle.is_set() and not self._has_failed() else done or 0)
         return {
             "batch_done": done,
             "files_left": there - before - now,
             "done": read / there if there else None,
         }
 
-    def _failed(self) -> bool:
+    def _has_failed(self) -> bool:
         """Whether the running batch has failed."""
         return self._hook.error is not None or not self._query.isActive
 
@@ -113,7 +113,7 @@ class QueryMonitor:
         return sum(stage.numCompletedTasks() for stage in known) / tasks if tasks else None
 
 
-def reported(query: StreamingQuery) -> int:
+def reported_batch(query: StreamingQuery) -> int:
     """The newest batch that Spark has reported as done; while Spark waits, it reports the next one."""
     last = query._jsq.lastProgress()
     if last is None:

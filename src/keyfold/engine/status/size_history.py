@@ -63,7 +63,7 @@ class SizeHistory:
                 # The end of a short run is more informative than its beginning.
                 known = known[:-1]
             sample = SizeSample(at, batch, metrics.keys, metrics.state_bytes)
-            self._samples[table] = thinned([*known, sample])
+            self._samples[table] = thin([*known, sample])
             changed = True
         if changed:
             tables = {name: [astuple(one) for one in found] for name, found in self._samples.items()}
@@ -75,7 +75,7 @@ def _seconds(at: datetime) -> float:
     return round(at.timestamp(), 1)
 
 
-def thinned(samples: Sequence[SizeSample]) -> list[SizeSample]:
+def thin(samples: Sequence[SizeSample]) -> list[SizeSample]:
     """All samples while they are few; else every second one of the older half, and all of the newer."""
     if len(samples) <= _MOST:
         return list(samples)

@@ -48,7 +48,7 @@ class TableMonitor(QueryMonitor):
             rows=self._total,
             rows_per_second=self._speed(),
             batch_ms=durations.get("triggerExecution"),
-            keys=self._counted(count),
+            keys=self._count_keys(count),
             keys_at=self._keys_at,
             state_bytes=_state_bytes(self._progress),
             watermark=watermark,
@@ -63,7 +63,7 @@ class TableMonitor(QueryMonitor):
             dropped_partials=self._hook.counts["dropped_partial"],
         )
 
-    def _counted(self, count: bool) -> int | None:
+    def _count_keys(self, count: bool) -> int | None:
         if count or time.monotonic() >= self._count_after:
             begun = time.monotonic()
             self._keys_at = datetime.now(UTC)

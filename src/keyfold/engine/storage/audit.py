@@ -55,9 +55,9 @@ def user() -> str:
 
 def append(storage: Storage, added: Mapping[str, Any]) -> None:
     """Appends an entry, unless an earlier attempt did. The caller holds the home."""
-    left = _left(storage)
+    left = _entries_left(storage)
     _extend(storage, [*left, added])
-    _taken(storage, left)
+    _delete_left(storage, left)
 
 
 def leave(storage: Storage, added: Mapping[str, Any]) -> None:
@@ -67,9 +67,9 @@ def leave(storage: Storage, added: Mapping[str, Any]) -> None:
 
 def settle(storage: Storage) -> None:
     """Appends the entries that other processes left to the chain. The caller holds the home."""
-    left = _left(storage)
+    left = _entries_left(storage)
     _extend(storage, left)
-    _taken(storage, left)
+    _delete_left(storage, left)
 
 
 def _extend(storage: Storage, added: Sequence[Mapping[str, Any]]) -> None:
@@ -85,24 +85,24 @@ def _extend(storage: Storage, added: Sequence[Mapping[str, Any]]) -> None:
         storage.put(_FILE, b"".join(line + b"\n" for line in lines))
 
 
-def _taken(storage: Storage, left: Sequence[Mapping[str, Any]]) -> None:
+def _delete_left(storage: Storage, left: Sequence[Mapping[str, Any]]) -> None:
     for one in left:
         storage.delete(f"{LEFT}/{one['id']}.json")
 
 
-def _left(storage: Storage) -> list[dict[str, Any]]:
+def _entries_left(storage: Storage) -> list[dict[str, Any]]:
     """The entries that other processes left, oldest first."""
     found = []
     for name in storage.list(LEFT):
         with suppress(FileNotFoundError):  # the holder of the home has added it to the chain
-            found.append(_parsed(storage.read(f"{LEFT}/{name}")))
+            found.append(_parse(storage.read(f"{LEFT}/{name}")))
     return sorted((one for one in found if one is not None), key=lambda one: str(one["at"]))
 
 
 def entries(storage: Storage) -> list[dict[str, Any]]:
     """The readable entries, oldest first, followed by those that are not yet in the chain."""
-    left = _left(storage)  # first, since it may be appended to the chain meanwhile
-    found = [one for line in _read(storage).splitlines() if (one := _parsed(line)) is not None]
+    left = _entries_left(storage)  # first, since it may be appended to the chain meanwhile
+    found = [one for line in _read(storage).splitlines() if (one := _parse(line)) is not None]
     known = {one.get("id") for one in found}
     return [*found, *(one for one in left if one["id"] not in known)]
 
@@ -111,7 +111,7 @@ def breaks(storage: Storage) -> list[Break]:
     """The lines at which the chain of hashes is broken. Missing newest lines can't be detected."""
     found, last = [], _BEGINNING
     for number, line in enumerate(_read(storage).splitlines(), 1):
-        parsed = _parsed(line)
+        parsed = _parse(line)
         if parsed is None:
             found.append(Break(number, "is not an entry"))
         elif parsed.get("previous") != last:
@@ -127,7 +127,7 @@ def _read(storage: Storage) -> bytes:
         return b""
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
+def _parse(line: bytes) -> dict[str, Any] | None:
     try:
         found = json.loads(line)
     except ValueError:

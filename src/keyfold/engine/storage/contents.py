@@ -32,7 +32,7 @@ def readers(home: AppHome, table: str) -> list[str]:
 
 def _reads(home: TableHome, table: str) -> bool:
     inputs = home.storage.list("inputs")
-    return any(name.partition("-")[2] == table for name in inputs) and home.begun() is not None
+    return any(name.partition("-")[2] == table for name in inputs) and home.planned_batch() is not None
 
 
 def with_readers(home: AppHome, table: str) -> list[str]:

@@ -89,12 +89,12 @@ class Storage(Protocol):
         """Writes a file from one on the local disk, which may be large."""
         ...
 
-    def fetched(self, name: str) -> AbstractContextManager[Path]:
+    def fetch(self, name: str) -> AbstractContextManager[Path]:
         """A local copy of a file, for readers that need a path; or `FileNotFoundError`."""
         ...
 
 
-def checked(name: str, *, root: bool = False) -> str:
+def check_name(name: str, *, root: bool = False) -> str:
     """A name that stays below the root; the empty name, for the root itself, only where that is allowed."""
     if name == "" and root:
         return name

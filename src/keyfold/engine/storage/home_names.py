@@ -38,7 +38,7 @@ def find(home: Path, name: str, *, table: bool = True) -> tuple[AppHome, str]:
 
     A directory of local files stands for the home to which they belong.
     """
-    app, part = resolved(name, home, apps(home), table=table)
+    app, part = resolve(name, home, apps(home), table=table)
     path = home.resolve() / app
     belongs = Path((owner(path) or "").removeprefix("file://"))
     return AppHome(belongs if belongs.is_absolute() and belongs.is_dir() else path), part
@@ -49,7 +49,7 @@ def apps_in(storage: Storage) -> list[str]:
     return [app for app in storage.list() if {"app.json", "tables"} & set(storage.list(app))]
 
 
-def resolved(name: str, home: object, known: list[str], *, table: bool = True) -> tuple[str, str]:
+def resolve(name: str, home: object, known: list[str], *, table: bool = True) -> tuple[str, str]:
     """The app and the table of a name, given the apps of a home."""
     app, _, part = name.rpartition(".") if table else (name, "", "")
     if not known:

@@ -111,13 +111,13 @@ class TableHome:
         """Spark's files in the checkpoint."""
         return SparkCheckpoint(self.storage.below("checkpoint"))
 
-    def begun(self) -> int | None:
+    def planned_batch(self) -> int | None:
         """The newest batch that Spark has planned."""
-        return self.spark.begun()
+        return self.spark.planned_batch()
 
-    def committed(self) -> int | None:
+    def committed_batch(self) -> int | None:
         """The newest batch that Spark has committed."""
-        return self.spark.committed()
+        return self.spark.committed_batch()
 
     def sweep(self) -> None:
         """Removes the temporary files of a killed process."""

@@ -118,7 +118,7 @@ class Lease:
 
     def _first_record(self, epoch: int) -> LeaseRecord:
         now, me = datetime.now(UTC), identity(os.getpid())
-        return _stamped(LeaseRecord(epoch, self._host, me, None, self._seconds, now.isoformat(), "", ""))
+        return _stamp(LeaseRecord(epoch, self._host, me, None, self._seconds, now.isoformat(), "", ""))
 
     def holds_jvm(self, pid: int) -> None:
         """Records the JVM that commits for this process."""
@@ -163,13 +163,13 @@ class Lease:
         assert self._record is not None
         now = _clock()
         if self._is_relied_on():
-            record = _stamped(replace(self._record, beat=self._record.beat + 1))
+            record = _stamp(replace(self._record, beat=self._record.beat + 1))
             self._files.write(record)
             # After the write: a process that begins the next epoch looks at this file once more after that.
             self._refuse_newer()
         else:
             self._refuse_newer()
-            record = _stamped(replace(self._record, epoch=self.epoch + 1, beat=0))
+            record = _stamp(replace(self._record, epoch=self.epoch + 1, beat=0))
             if self._lost is None and not self._files.create(record):
                 self._refuse_newer()
         if self._lost is None:
@@ -181,9 +181,9 @@ class Lease:
     def _refuse_newer(self) -> None:
         newest = self._files.newest_epoch()
         if newest > self.epoch:
-            self._lost = self._taken_over()
+            self._lost = self._takeover_error()
 
-    def _taken_over(self) -> LeaseLost:
+    def _takeover_error(self) -> LeaseLost:
         newest = self._files.newest()
         who = "another process" if newest is None or newest.record is None else str(newest.record)
         return LeaseLost(
@@ -226,12 +226,6 @@ def current(home: AppHome) -> LeaseRecord | None:
     return record if alive(record.python) else None
 
 
-def holder(home: AppHome) -> int | None:
-    """The pid of the process on this host that holds a home."""
-    record = current(home)
-    return None if record is None else int(record.python["pid"])
-
-
 def is_held_by_app(home: AppHome) -> bool:
     """Whether the holder of a home seems to be a running app: the lease of a command names no JVM."""
     newest = LeaseFiles(home.storage).newest()
@@ -250,7 +244,7 @@ def is_held(home: AppHome) -> bool:
     return datetime.fromisoformat(record.expires) > datetime.now(UTC)
 
 
-def _stamped(record: LeaseRecord) -> LeaseRecord:
+def _stamp(record: LeaseRecord) -> LeaseRecord:
     now = datetime.now(UTC)
     ends = now + timedelta(seconds=record.seconds)
     return replace(record, at=now.isoformat(), expires=ends.isoformat())

@@ -87,7 +87,7 @@ class LeaseFiles:
             content = self._storage.read(_name(epoch))
         except FileNotFoundError:
             return None
-        return LeaseFile(epoch, content, _parsed(content))
+        return LeaseFile(epoch, content, _parse(content))
 
     def create(self, record: LeaseRecord) -> bool:
         """Begins an epoch, unless another process has begun it or a later one."""
@@ -116,7 +116,7 @@ def _name(epoch: int) -> str:
     return f"{_DIRECTORY}/{epoch}{_SUFFIX}"
 
 
-def _parsed(content: bytes) -> LeaseRecord | None:
+def _parse(content: bytes) -> LeaseRecord | None:
     try:
         found = LeaseRecord(**json.loads(content))
         whole = "name" in found.host and int(found.python["pid"]) > 0 and found.seconds > 0

@@ -37,7 +37,7 @@ class Takeover:
             return True
         if record is not None and same_host(record.host, self._host):
             if alive(record.python):
-                raise self._locked(record, here=True)
+                raise self._locked_error(record, here=True)
             end_orphan(record.jvm, ORPHAN_SECONDS)
             return True
         return self._is_silent(last)
@@ -49,13 +49,13 @@ class Takeover:
             return True
         now = self._files.newest()
         if now is not None and now.epoch == last.epoch and now.record is not None and not now.released:
-            raise self._locked(now.record, here=False)
+            raise self._locked_error(now.record, here=False)
         return False
 
     def _has_moved(self, last: LeaseFile) -> bool:
         return self._files.newest_epoch() != last.epoch or self._files.read(last.epoch) != last
 
-    def _locked(self, record: LeaseRecord, *, here: bool) -> HomeLocked:
+    def _locked_error(self, record: LeaseRecord, *, here: bool) -> HomeLocked:
         place, pid = self._home.shown, record.python["pid"]
         if self._command:
             return must_be_stopped(self._home, record, here=here)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from keyfold import private
-from keyfold.engine.storage.contract import FileFacts, checked
+from keyfold.engine.storage.contract import FileFacts, check_name
 from keyfold.engine.storage.files import sync, temporary_beside
 from keyfold.fault_points import FaultPoint, reached
 
@@ -43,7 +43,7 @@ class LocalStorage:
 
     def put(self, name: str, content: bytes, *, durable: bool = True) -> None:
         target = self._path(name)
-        with _written(name, target, content, durable) as temporary:
+        with _write_temporary(name, target, content, durable) as temporary:
             os.replace(temporary, target)
             reached(FaultPoint.STORAGE_NAMED, name=name)
         if durable:
@@ -53,8 +53,8 @@ class LocalStorage:
         target = self._path(name)
         if target.exists():
             return False
-        with _written(name, target, content, durable=True) as temporary:
-            if not _named_if_free(temporary, target):
+        with _write_temporary(name, target, content, durable=True) as temporary:
+            if not _name_if_free(temporary, target):
                 return False
             reached(FaultPoint.STORAGE_NAMED, name=name)
         sync(target.parent)
@@ -126,7 +126,7 @@ class LocalStorage:
         private.directory(target.parent)
         temporary = temporary_beside(target)
         try:
-            with path.open("rb") as source, private.opened(temporary, "wb") as out:
+            with path.open("rb") as source, private.open_private(temporary, "wb") as out:
                 shutil.copyfileobj(source, out, 1 << 20)
             sync(temporary)
             os.replace(temporary, target)
@@ -135,18 +135,18 @@ class LocalStorage:
                 temporary.unlink()
 
     @contextmanager
-    def fetched(self, name: str) -> Iterator[Path]:
+    def fetch(self, name: str) -> Iterator[Path]:
         path = self._path(name)
         if not path.is_file():
             raise FileNotFoundError(errno.ENOENT, "No such file", str(path))
         yield path
 
     def _path(self, name: str, *, root: bool = False) -> Path:
-        return self.root / checked(name, root=root)
+        return self.root / check_name(name, root=root)
 
 
 @contextmanager
-def _written(name: str, target: Path, content: bytes, durable: bool) -> Iterator[Path]:
+def _write_temporary(name: str, target: Path, content: bytes, durable: bool) -> Iterator[Path]:
     """The content under a temporary name, which is removed afterwards."""
     private.directory(target.parent)
     temporary = temporary_beside(target)
@@ -162,7 +162,7 @@ def _written(name: str, target: Path, content: bytes, durable: bool) -> Iterator
             temporary.unlink()
 
 
-def _named_if_free(temporary: Path, target: Path) -> bool:
+def _name_if_free(temporary: Path, target: Path) -> bool:
     """Gives a file its name unless that is taken, also with concurrent writers."""
     try:
         os.link(temporary, target)
@@ -172,11 +172,11 @@ def _named_if_free(temporary: Path, target: Path) -> bool:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        return _renamed_if_free(temporary, target)
+        return _rename_if_free(temporary, target)
     return True
 
 
-def _renamed_if_free(temporary: Path, target: Path) -> bool:
+def _rename_if_free(temporary: Path, target: Path) -> bool:
     """The same without hard links: writers take turns by a lock on the directory, which ends with them."""
     descriptor = os.open(target.parent, os.O_RDONLY)
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from keyfold.engine.storage.contract import FileFacts, checked
+from keyfold.engine.storage.contract import FileFacts, check_name
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.kernel.api import RemoteFiles, SessionApi
 
@@ -72,14 +72,14 @@ class SparkStorage:
         self._call(name, lambda: self._files.sweep(self._name(name, root=True)))
 
     def uri(self, name: str = "") -> str:
-        return f"{self.root}/{checked(name)}" if name else self.root
+        return f"{self.root}/{check_name(name)}" if name else self.root
 
     def flush(self, name: str) -> None:
         """Does nothing: Spark's file is closed, and stored as durably as the file system allows."""
 
     def below(self, name: str) -> SparkStorage:
         found = copy(self)
-        found.root, found._prefix = self.uri(checked(name)), f"{self._name(name)}/"
+        found.root, found._prefix = self.uri(check_name(name)), f"{self._name(name)}/"
         return found
 
     def files(self, name: str = "") -> tuple[FileFacts, ...]:
@@ -100,16 +100,16 @@ class SparkStorage:
         self._call(name, lambda: self._files.upload(str(path), self._name(name)))
 
     @contextmanager
-    def fetched(self, name: str) -> Iterator[Path]:
+    def fetch(self, name: str) -> Iterator[Path]:
         with TemporaryDirectory(prefix="keyfold-fetched-") as directory:
-            path = Path(directory) / checked(name).rpartition("/")[2]
+            path = Path(directory) / check_name(name).rpartition("/")[2]
             if not self._call(name, lambda: self._files.download(self._name(name), str(path))):
                 raise self._missing(name)
             yield path
 
     def _name(self, name: str, *, root: bool = False) -> str:
         """A name below the root of the kernel's files, of which this storage may be a part."""
-        return f"{self._prefix}{checked(name, root=root)}".rstrip("/")
+        return f"{self._prefix}{check_name(name, root=root)}".rstrip("/")
 
     def _missing(self, name: str) -> FileNotFoundError:
         return FileNotFoundError(errno.ENOENT, "No such file", self.uri(name))

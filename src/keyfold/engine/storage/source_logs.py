@@ -19,12 +19,12 @@ class SourceLogs:
 
     def directories(self) -> list[StoredFile]:
         """The log directory of each file source, in the order of their numbers as text."""
-        return StoredFile(self.storage, "sources").numbered()
+        return StoredFile(self.storage, "sources").numbered_entries()
 
     def entries(self, log: StoredFile) -> dict[int, StoredFile]:
         """The entries of a source's log by number; the compacted one where both forms exist."""
         entries: dict[int, StoredFile] = {}
-        for entry in log.numbered():
+        for entry in log.numbered_entries():
             number = int(entry.name.partition(".")[0])
             if number not in entries or entry.suffix:
                 entries[number] = entry
@@ -43,24 +43,24 @@ class SourceLogs:
                 number -= 1
         return missing
 
-    def skipped(self, source: int) -> list[dict[str, Any]]:
+    def skipped_files(self, source: int) -> list[dict[str, Any]]:
         """The files that a source skips."""
         try:
-            return list(json.loads(self.storage.read(_skipped(source))))
+            return list(json.loads(self.storage.read(_skipped_name(source))))
         except FileNotFoundError:
             return []
 
     def skip(self, source: int, rows: list[dict[str, Any]]) -> None:
         """Makes a source skip more files, from its next batch on."""
-        self.storage.put(_skipped(source), json.dumps([*self.skipped(source), *rows]).encode())
+        self.storage.put(_skipped_name(source), json.dumps([*self.skipped_files(source), *rows]).encode())
 
     def renumber(self, batch: int, number: int) -> None:
         """Applies the skipped files of one batch to a batch of another number."""
         for source in (int(log.name) for log in self.directories()):
-            if rows := self.skipped(source):
+            if rows := self.skipped_files(source):
                 changed = [{**row, "batch": number} if row["batch"] == batch else row for row in rows]
-                self.storage.put(_skipped(source), json.dumps(changed).encode())
+                self.storage.put(_skipped_name(source), json.dumps(changed).encode())
 
 
-def _skipped(source: int) -> str:
+def _skipped_name(source: int) -> str:
     return f"sources/{source}/skipped.json"

@@ -45,12 +45,12 @@ class OtherOffset:
 SourceOffset = FilesOffset | MessagesOffset | BatchOffset | OtherOffset
 
 
-def typed(document: Any) -> SourceOffset:
+def parse_offset(document: Any) -> SourceOffset:
     """A line of the offset log.
 
-    >>> typed({"logOffset": 3})
+    >>> parse_offset({"logOffset": 3})
     FilesOffset(entry=3)
-    >>> typed({"orders": {"0": 12}})
+    >>> parse_offset({"orders": {"0": 12}})
     MessagesOffset(next={'orders': {'0': 12}})
     """
     match document:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.source_logs import SourceLogs
-from keyfold.engine.storage.source_offsets import FilesOffset, SourceOffset, typed
+from keyfold.engine.storage.source_offsets import FilesOffset, SourceOffset, parse_offset
 from keyfold.engine.storage.state_files import StateFiles
 from keyfold.engine.storage.stored_file import StoredFile
 
@@ -53,11 +53,11 @@ class SparkCheckpoint:
         """The commit log's entry for a batch, written when the batch is finished."""
         return self._file(f"commits/{batch}")
 
-    def begun(self) -> int | None:
+    def planned_batch(self) -> int | None:
         """The newest batch in the offset log: planned, perhaps committed."""
         return self._newest("offsets")
 
-    def committed(self) -> int | None:
+    def committed_batch(self) -> int | None:
         """The newest batch in the commit log."""
         return self._newest("commits")
 
@@ -67,7 +67,7 @@ class SparkCheckpoint:
         The mapping of positions in the offset log to sources is not known here, so an entry counts as
         committed if any source has reached its number. That is accurate enough to show progress.
         """
-        committed = self.committed()
+        committed = self.committed_batch()
         if committed is None:
             return True
         try:
@@ -78,7 +78,7 @@ class SparkCheckpoint:
 
     def uncommit_last(self) -> None:
         """Removes the commit of the newest planned batch, which Spark then runs again; for tests."""
-        begun = self.begun()
+        begun = self.planned_batch()
         if begun is not None:
             for name in (f"commits/{begun}", f"commits/.{begun}.crc"):
                 self.storage.delete(name)
@@ -125,7 +125,7 @@ class SparkCheckpoint:
 
     def offsets(self, batch: int) -> list[SourceOffset]:
         """The offset of each source up to which a batch reads."""
-        return [typed(document) for document in self.offset_documents(batch)]
+        return [parse_offset(document) for document in self.offset_documents(batch)]
 
     def offset_documents(self, batch: int) -> list[Any]:
         """The same in Spark's own form, for manifests."""
@@ -161,7 +161,7 @@ class SparkCheckpoint:
     def setting(self, key: str) -> str | None:
         """A setting of the query that Spark keeps from its first batch on."""
         try:
-            return str(self._offsets(self.begun() or 0)[0]["conf"][key])
+            return str(self._offsets(self.planned_batch() or 0)[0]["conf"][key])
         except (OSError, ValueError, LookupError, TypeError):
             return None
 
@@ -178,7 +178,7 @@ class SparkCheckpoint:
 
     def missing_log_entries(self, numbers: Iterable[int]) -> list[StoredFile]:
         """The entries that the source logs should contain up to the newest planned batch."""
-        begun = self.begun()
+        begun = self.planned_batch()
         return self.sources.missing({} if begun is None else self.log_offsets(begun, numbers))
 
     def commit_state(self, batch: int, ids: Sequence[str | None]) -> None:

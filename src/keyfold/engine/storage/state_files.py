@@ -34,7 +34,9 @@ class StateFiles:
     def metadata(self) -> list[StoredFile]:
         """The metadata files of the operators."""
         return [
-            file for operator in self.directory.files() for file in (operator / "_metadata/v2").numbered()
+            file
+            for operator in self.directory.files()
+            for file in (operator / "_metadata/v2").numbered_entries()
         ]
 
     def schemas(self) -> list[StoredFile]:

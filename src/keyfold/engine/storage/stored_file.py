@@ -38,7 +38,7 @@ class StoredFile:
         """The files and directories in a directory, without hidden ones."""
         return [self / name for name in self.storage.list(self.path)]
 
-    def numbered(self) -> list[StoredFile]:
+    def numbered_entries(self) -> list[StoredFile]:
         """The files and directories whose names begin with a number, as the entries of Spark's logs do."""
         return [file for file in self.files() if file.name[0].isdecimal()]
 

@@ -79,7 +79,7 @@ class KeyChanges:
         """
         changes = self._changes(rows) if told else []
         manifest = self._log.find(self._log.newest() or 0)
-        part = self._written(target, changes) if changes else None
+        part = self._write(target, changes) if changes else None
         batch = self._batch + 1
         found = Manifest(
             batch=batch,
@@ -118,7 +118,7 @@ class KeyChanges:
                 found.append({OP: "upsert", **row, PREVIOUS: previous(old.get(one))})
         return found
 
-    def _written(self, target: Storage, changes: list[dict[str, Any]]) -> Part:
+    def _write(self, target: Storage, changes: list[dict[str, Any]]) -> Part:
         import pyarrow as pa
         import pyarrow.parquet as pq
 

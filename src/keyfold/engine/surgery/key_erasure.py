@@ -167,19 +167,19 @@ class KeyErasure:
         mine = F.col("column_family_name") == variable
         if set(self._key.names) <= set(entry.names):
             whole = StructType([StructField("key", found["key"].dataType), StructField("userKey", entry)])
-            decoded = self._decoded("key_bytes", whole)["userKey"]
+            decoded = self._decode("key_bytes", whole)["userKey"]
             return rows.where(~F.when(mine, self._key.same(decoded, entry)).otherwise(False))
         value: Any = found["user_map_value"].dataType
         array = next((name for name in value.names if name in _ARRAYS), None)
         if array is None:
             return rows
-        kept = self._kept(self._decoded("value_bytes", value), value, array)
+        kept = self._keep_others(self._decode("value_bytes", value), value, array)
         if kept is None:
             self.unreached.append(f"{variable} of operator {operator}")
             return rows
         return rows.withColumn("value_bytes", F.when(mine, kept).otherwise(F.col("value_bytes")))
 
-    def _kept(self, decoded: Column, value: Any, array: str) -> Column | None:
+    def _keep_others(self, decoded: Column, value: Any, array: str) -> Column | None:
         """A value, in bytes, whose array has no entries of the key."""
         from pyspark.sql import functions as F
 
@@ -192,7 +192,7 @@ class KeyErasure:
         fields = [(left if name == array else decoded[name]).alias(name) for name in value.names]
         return kernel_column(session.kernel(self._spark).bytesOfRow(java_column(F.struct(*fields))))
 
-    def _decoded(self, column: str, schema: Any) -> Column:
+    def _decode(self, column: str, schema: Any) -> Column:
         from pyspark.sql import functions as F
 
         bytes_: Any = F.col(column)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from keyfold.views.contract import ViewSchema, ViewStore
-from keyfold.views.keys import narrowed, own_keys
+from keyfold.views.keys import narrow, own_keys
 from keyfold.views.query.filters import Filter
 from keyfold.views.query.where_parser import filter_of
 
@@ -19,4 +19,4 @@ def rows_of_key(store: ViewStore, table: str, columns: Mapping[str, str]) -> lis
 def key_filter(schema: ViewSchema, columns: Mapping[str, str]) -> Filter:
     """The filter of those rows."""
     key = dict(columns) if len(own_keys(schema)) > 1 else list(columns.values())
-    return filter_of(narrowed(schema, None, key), schema)
+    return filter_of(narrow(schema, None, key), schema)

@@ -1,6 +1,6 @@
 """Rewrites a table's state through a transform, on a copy, and replaces the old state by it.
 
-`rewritten` makes the copy; nothing depends on it until `switch` commits the replacement.
+`rewrite_state` makes the copy; nothing depends on it until `switch` commits the replacement.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from keyfold.engine.operations.checkpoint_copy import replace_checkpoint, workin
 from keyfold.engine.operations.files import copy_files
 from keyfold.engine.operations.kinds import REWRITE
 from keyfold.engine.recovery.view_following import bring_up_view
-from keyfold.engine.state.digest import of_rows, stored
+from keyfold.engine.state.digest import of_rows, read_store
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.errors import BadOption, HomeUnusable
@@ -49,7 +49,7 @@ def work(table: str) -> str:
 def require_stopped_between_batches(home: AppHome, table: str) -> int:
     """The last batch of a table, which must be committed."""
     name, table_home = f"{home.path.name}.{table}", home.table(table)
-    committed, begun = table_home.committed(), table_home.begun()
+    committed, begun = table_home.committed_batch(), table_home.planned_batch()
     if begun != committed:
         raise BadOption(
             f"batch {begun} of {name} is not finished",
@@ -61,7 +61,7 @@ def require_stopped_between_batches(home: AppHome, table: str) -> int:
     return committed
 
 
-def rewritten(spark: SparkSession, home: AppHome, table: str, transform: Transform) -> Rewritten:
+def rewrite_state(spark: SparkSession, home: AppHome, table: str, transform: Transform) -> Rewritten:
     """Copies a table's checkpoint, with another state for its last batch; the caller holds the home."""
     batch = require_stopped_between_batches(home, table)
     copy = working_copy(home, table, work(table))
@@ -73,17 +73,19 @@ def rewrite(spark: SparkSession, checkpoint: SparkCheckpoint, batch: int, transf
     storage, partitions = checkpoint.storage, checkpoint.partitions()
     assert partitions is not None
     stores = _stores(spark, checkpoint, batch)
-    frames = [transform(operator, stored(spark, storage, operator, batch, name)) for operator, name in stores]
+    frames = [
+        transform(operator, read_store(spark, storage, operator, batch, name)) for operator, name in stores
+    ]
     written = _write(spark, checkpoint, frames, partitions)
     for (operator, name), frame in zip(stores, frames, strict=True):
-        _verify(storage.uri(), operator, frame, stored(spark, storage, operator, written, name))
+        _verify(storage.uri(), operator, frame, read_store(spark, storage, operator, written, name))
     return written
 
 
 def resize(spark: SparkSession, checkpoint: SparkCheckpoint, batch: int, partitions: int) -> int:
     """Adds a batch with the same state in a different number of partitions; returns its number."""
     stores = _stores(spark, checkpoint, batch)
-    frames = [stored(spark, checkpoint.storage, operator, batch, name) for operator, name in stores]
+    frames = [read_store(spark, checkpoint.storage, operator, batch, name) for operator, name in stores]
     return _write(spark, checkpoint, frames, partitions)
 
 

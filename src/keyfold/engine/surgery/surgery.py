@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.operations import unfinished
 from keyfold.engine.operations.kinds import REWRITE
-from keyfold.engine.savepoint.capture import Progress, captured, name_before
+from keyfold.engine.savepoint.capture import Progress, capture, name_before
 from keyfold.engine.state.parts import StatePart
 from keyfold.engine.state.state_of import StateOf
 from keyfold.engine.state_reading import state_of
@@ -67,17 +67,17 @@ class Surgery:
         whole = F.struct(*(F.col(f"`{name}`") for name in found.columns))
         return not found.where(self.key.same(whole, found.schema)).isEmpty()
 
-    def carried_out(
+    def carry_out(
         self, what: str, transform: Transform, rows_now: Callable[[Rewritten], Sequence[Row]], **facts: Any
     ) -> dict[str, Any]:
         """Makes the new state beside the old one, publishes the changes, and switches."""
         changes = KeyChanges(self.home, self.table, self.batch, self.key)
         self.tell("making a savepoint")
         undo = name_before(what)
-        captured(self.home, undo, (), f"before {what} of {self.table}", self.progress)
+        capture(self.home, undo, (), f"before {what} of {self.table}", self.progress)
         with REWRITE.preparing(self.home, f"{what} of {self.home.path.name}.{self.table} failed"):
             self.tell("writing the new state, beside the old one")
-            made = rewriting.rewritten(self.spark, self.home, self.table, transform)
+            made = rewriting.rewrite_state(self.spark, self.home, self.table, transform)
             published = changes.publish(
                 self.home.storage.below(f"{rewriting.work(self.table)}/log"), rows_now(made)
             )
@@ -96,7 +96,7 @@ class Surgery:
 
 
 @contextmanager
-def begun(
+def begin(
     spark: SparkSession,
     home: AppHome,
     table: str,
@@ -120,7 +120,7 @@ def delete(surgery: Surgery) -> dict[str, Any]:
     Tables that read it are notified, as of any deleted row. Later rows create the key again.
     """
     erased = KeyErasure(surgery.spark, surgery.uri, surgery.batch, surgery.key, upstream=False)
-    return surgery.carried_out("state delete", erased, lambda _: ())
+    return surgery.carry_out("state delete", erased, lambda _: ())
 
 
 def put(surgery: Surgery, compiled: Compiled, columns: Mapping[str, str]) -> dict[str, Any]:
@@ -131,4 +131,4 @@ def put(surgery: Surgery, compiled: Compiled, columns: Mapping[str, str]) -> dic
     def rows_now(made: Rewritten) -> Sequence[Row]:
         return values.rows(compiled, made.checkpoint.storage.uri(), made.batch)
 
-    return surgery.carried_out("state put", values, rows_now, columns=dict(columns))
+    return surgery.carry_out("state put", values, rows_now, columns=dict(columns))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from keyfold.masking import masked
+from keyfold.masking import mask
 from keyfold.plan import durations
-from keyfold.plan.describe.phrases import expr_words, sequence_words, shown_options
+from keyfold.plan.describe.phrases import expr_words, length_words, sequence_words, shown_options, site_words
 from keyfold.plan.initial import Initial, InitialState
 from keyfold.plan.kafka_topics import KafkaTopics
 from keyfold.plan.nodes import (
@@ -23,7 +23,6 @@ from keyfold.plan.nodes import (
     Node,
     ProcessSpec,
     Select,
-    Site,
     Source,
     TableSpec,
     TopSpec,
@@ -42,7 +41,7 @@ def to_dict(spec: AppSpec) -> dict[str, Any]:
     return {
         "app": spec.name,
         "help": spec.help,
-        "every": _length(spec.every_ms),
+        "every": length_words(spec.every_ms),
         "snapshot_every": spec.snapshot_every,
         "streams": [_stream_dict(stream) for stream in spec.streams],
         "lookups": [_lookup_dict(lookup) for lookup in app_lookups(spec)],
@@ -58,10 +57,10 @@ def _stream_dict(stream: Source) -> dict[str, Any]:
         "schema": stream.schema,
         "time": stream.time,
         "late": durations.text(stream.late_ms),
-        "future": _length(stream.future_ms),
-        "history": _length(stream.history_ms),
+        "future": length_words(stream.future_ms),
+        "history": length_words(stream.history_ms),
         "shared": stream.shared,
-        "at": _text(stream.site),
+        "at": site_words(stream.site),
     }
 
 
@@ -71,9 +70,9 @@ def _lookup_dict(lookup: Lookup) -> dict[str, Any]:
         "help": lookup.help,
         "source": connector_dict(lookup.connector),
         "schema": lookup.schema,
-        "refresh": _length(lookup.refresh_ms),
+        "refresh": length_words(lookup.refresh_ms),
         "duplicates": lookup.duplicates,
-        "at": _text(lookup.site),
+        "at": site_words(lookup.site),
     }
 
 
@@ -89,26 +88,26 @@ def _table_dict(table: TableSpec) -> dict[str, Any]:
         "process": _process_dict(body) if isinstance(body, ProcessSpec) else None,
         "pattern": _pattern_dict(body) if isinstance(body, PatternSpec) else None,
         "columns": {name: _column_value(value) for name, value in table.columns},
-        "ttl": _length(table.ttl_ms),
+        "ttl": length_words(table.ttl_ms),
         "emit": table.emit,
-        "keep": _length(table.keep_ms),
-        "idle": _length(table.idle_ms),
+        "keep": length_words(table.keep_ms),
+        "idle": length_words(table.idle_ms),
         "was": table.was,
         "initial": None if table.initial is None else _initial_dict(table.initial),
         "latency": table.latency,
-        "history": _length(table.history_ms)
+        "history": length_words(table.history_ms)
         if table.history_topic is None
         else connector_dict(table.history_topic),
         "partitions": table.partitions,
         "on_error": table.on_error,
         "sinks": [{"name": name, **connector_dict(sink)} for name, sink in table.sinks],
-        "at": _text(table.site),
+        "at": site_words(table.site),
     }
 
 
 def _initial_dict(initial: Initial) -> dict[str, Any]:
     if isinstance(initial, InitialState):
-        home = None if initial.home is None else masked(initial.home)
+        home = None if initial.home is None else mask(initial.home)
         of = {"app": initial.app, "table": initial.table, "home": home}
         return {"savepoint": initial.savepoint, **of}
     until = None if initial.until is None else initial.until.isoformat()
@@ -118,13 +117,13 @@ def _initial_dict(initial: Initial) -> dict[str, Any]:
 def _window_dict(window: WindowSpec) -> dict[str, Any]:
     return {
         "kind": window.kind,
-        "size": _length(window.size_ms),
-        "every": _length(window.every_ms),
+        "size": length_words(window.size_ms),
+        "every": length_words(window.every_ms),
         "offset": durations.text(window.offset_ms),
         "zone": window.zone,
         "rows": window.rows,
         "gap": None if window.gap is None else expr_words(window.gap),
-        "at": _text(window.site),
+        "at": site_words(window.site),
     }
 
 
@@ -142,7 +141,7 @@ def _pattern_dict(pattern: PatternSpec) -> dict[str, Any]:
     return {
         "steps": sequence_words(pattern.sequence),
         "conditions": {c.name: None if c.expression is None else expr_words(c.expression) for c in found},
-        "within": _length(pattern.within_ms),
+        "within": length_words(pattern.within_ms),
         "skip": pattern.skip if pattern.skip_to is None else f"{pattern.skip}({pattern.skip_to})",
         "order": pattern.order,
         "returns": _named_dict(pattern.returns),
@@ -194,10 +193,10 @@ def _enrich_dict(node: Enrich) -> dict[str, Any]:
         "table": node.table,
         "on": list(node.on),
         "how": node.how,
-        "wait": _length(node.wait_ms),
+        "wait": length_words(node.wait_ms),
         "as_of": node.as_of,
         "on_update": node.on_update,
-        "keep": _length(node.keep_ms),
+        "keep": length_words(node.keep_ms),
     }
 
 
@@ -205,7 +204,7 @@ def connector_dict(connector: Connector) -> dict[str, Any]:
     """A source or a sink, secrets masked."""
     found: dict[str, Any] = {"kind": connector.kind, "format": connector.format}
     if connector.path is not None:
-        found["path"] = masked(connector.path)
+        found["path"] = mask(connector.path)
     if connector.kafka is not None:
         found |= _kafka_dict(connector.kafka)
     if connector.options:
@@ -218,10 +217,10 @@ def connector_dict(connector: Connector) -> dict[str, Any]:
 def _kafka_dict(kafka: KafkaTopics) -> dict[str, Any]:
     subject = {"pattern": kafka.pattern} if kafka.pattern is not None else {"topics": list(kafka.topics)}
     return {
-        "servers": masked(kafka.servers),
+        "servers": mask(kafka.servers),
         **subject,
         "start": kafka.start,
-        "registry": None if kafka.registry is None else masked(kafka.registry),
+        "registry": None if kafka.registry is None else mask(kafka.registry),
         "key_format": kafka.key_format,
         "key_schema": kafka.key_schema,
         "descriptor": kafka.descriptor,
@@ -230,7 +229,7 @@ def _kafka_dict(kafka: KafkaTopics) -> dict[str, Any]:
         "tombstones": kafka.tombstones,
         "on_data_loss": kafka.on_data_loss,
         "delivery": kafka.delivery,
-        "wait": _length(kafka.wait_ms),
+        "wait": length_words(kafka.wait_ms),
     }
 
 
@@ -249,11 +248,3 @@ def _column_value(value: Expr | FoldSpec) -> Any:
     if value.migrate is not None:
         fold["migrate"] = _named_dict(value.migrate)
     return {"fold": {**fold, "result": None if value.result is None else expr_words(value.result)}}
-
-
-def _text(site: Site | None) -> str | None:
-    return None if site is None else str(site)
-
-
-def _length(ms: int | None) -> str | None:
-    return None if ms is None else durations.text(ms)

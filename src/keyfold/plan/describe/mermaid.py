@@ -49,7 +49,7 @@ def mermaid(spec: AppSpec) -> str:
 
 def label(*lines: str) -> str:
     """A quoted label; each argument is a line of it."""
-    return '"' + "<br>".join(_escaped(line) for line in lines) + '"'
+    return '"' + "<br>".join(_escape(line) for line in lines) + '"'
 
 
 class _Drawing:
@@ -126,7 +126,7 @@ def _column(value: Expr | FoldSpec) -> str:
     return "fold" if isinstance(value, FoldSpec) else expr_words(value)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     flat = " ".join(text.split())
     short = flat if len(flat) <= _LONGEST else flat[: _LONGEST - 3] + "..."
     return _SPECIAL.sub(lambda found: f"#{ord(found[0])};", short)

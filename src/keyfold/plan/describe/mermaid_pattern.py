@@ -29,7 +29,7 @@ def _steps(sequence: Sequence) -> list[list[str]]:
     """Each step as declared, with its repetition and its condition; a second "a" is "a (2)"."""
     found: Counter[str] = Counter()
     lines = []
-    for step, times in _written(sequence):
+    for step, times in _ordered_steps(sequence):
         found[step.name.lower()] += 1
         nth = found[step.name.lower()]
         title = f"{step.name}{times}{f' ({nth})' if nth > 1 else ''}"
@@ -37,12 +37,12 @@ def _steps(sequence: Sequence) -> list[list[str]]:
     return lines
 
 
-def _written(sequence: Sequence, times: str = "") -> list[tuple[Atom, str]]:
+def _ordered_steps(sequence: Sequence, times: str = "") -> list[tuple[Atom, str]]:
     """The steps in the order of the automaton's `written`."""
     if isinstance(sequence, Atom):
         return [(sequence, times)]
     own = times_words(sequence) if isinstance(sequence, Repeat) else ""
-    return [found for part in parts(sequence) for found in _written(part, own)]
+    return [found for part in parts(sequence) for found in _ordered_steps(part, own)]
 
 
 def _transitions(name: str, made: Automaton, label: Callable[..., str]) -> list[str]:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from keyfold.masking import masked, shown
+from keyfold.masking import mask, mask_value
 from keyfold.plan import durations
 from keyfold.plan.column_expression import ColumnExpression
 from keyfold.plan.initial import Initial, InitialRows
@@ -24,6 +24,7 @@ from keyfold.plan.nodes import (
     Node,
     ProcessSpec,
     Select,
+    Site,
     Source,
     TopSpec,
     Transform,
@@ -54,7 +55,7 @@ def named_words(named: Iterable[tuple[str | None, Expr]], between: str = "as") -
     """Each expression with its name, unless they are equal: "region", "date(at) as day"."""
     if between == "=":
         return [f"{name} = {expr_words(value)}" for name, value in named]
-    return [_aliased(name, expr_words(value)) for name, value in named]
+    return [_alias(name, expr_words(value)) for name, value in named]
 
 
 def step_words(node: Node) -> str:
@@ -101,13 +102,13 @@ def sequence_words(sequence: syntax.Sequence, spell: _Spell = expr_words) -> str
         return f"no {sequence.name}"
     if isinstance(sequence, syntax.Chain):
         rest = (
-            f" {syntax.CONTIGUITY_SYNTAX[contiguity]} {_bracketed(part, spell)}"
+            f" {syntax.CONTIGUITY_SYNTAX[contiguity]} {_bracket(part, spell)}"
             for contiguity, part in sequence.rest
         )
-        return _bracketed(sequence.first, spell) + "".join(rest)
+        return _bracket(sequence.first, spell) + "".join(rest)
     if isinstance(sequence, syntax.Either):
-        return " | ".join(_bracketed(option, spell) for option in sequence.options)
-    return f"{_bracketed(sequence.body, spell)}{times_words(sequence, spell)}"
+        return " | ".join(_bracket(option, spell) for option in sequence.options)
+    return f"{_bracket(sequence.body, spell)}{times_words(sequence, spell)}"
 
 
 def times_words(repeat: syntax.Repeat, spell: _Spell = expr_words) -> str:
@@ -131,7 +132,7 @@ def pattern_words(pattern: syntax.PatternSpec, spell: _Spell = expr_words) -> st
     return f"{sequence_words(pattern.sequence, spell)}{within}, skip {skip}{order}{timeouts}"
 
 
-def _bracketed(sequence: syntax.Sequence, spell: _Spell) -> str:
+def _bracket(sequence: syntax.Sequence, spell: _Spell) -> str:
     words = sequence_words(sequence, spell)
     return f"({words})" if isinstance(sequence, syntax.Chain | syntax.Either) else words
 
@@ -162,9 +163,9 @@ def connector_words(connector: Connector) -> str:
     kind = connector.kind if connector.kind == connector.format else f"{connector.kind} {connector.format}"
     own = () if connector.kafka is None else kafka_options(connector.kafka)
     options = ", ".join(f"{name}={value}" for name, value in (*own, *shown_options(connector)))
-    path = masked(connector.path) if connector.path else ""
+    path = mask(connector.path) if connector.path else ""
     if connector.kafka is not None:
-        path = f"{connector.kafka.subject} at {masked(connector.kafka.servers)}"
+        path = f"{connector.kafka.subject} at {mask(connector.kafka.servers)}"
     return " ".join(part for part in (kind, path, f"({options})" if options else "") if part)
 
 
@@ -173,7 +174,7 @@ def initial_words(initial: Initial) -> str:
     if isinstance(initial, InitialRows):
         until = "" if initial.until is None else f", until {initial.until.isoformat()}"
         return f"{connector_words(initial.connector)}{until}"
-    of = {"app": initial.app, "table": initial.table, "home": initial.home and masked(initial.home)}
+    of = {"app": initial.app, "table": initial.table, "home": initial.home and mask(initial.home)}
     more = ", ".join(f"{name} {value}" for name, value in of.items() if value is not None)
     return f"savepoint {initial.savepoint}" + (f" of {more}" if more else "")
 
@@ -182,7 +183,7 @@ def kafka_options(kafka: KafkaTopics) -> tuple[tuple[str, str], ...]:
     """The settings of a Kafka connector except servers and topics; defaults are left out."""
     found = {
         "start": kafka.start if kafka.start != "earliest" else None,
-        "registry": kafka.registry and masked(kafka.registry),
+        "registry": kafka.registry and mask(kafka.registry),
         "key_format": kafka.key_format,
         "key_schema": kafka.key_schema,
         "descriptor": kafka.descriptor,
@@ -197,10 +198,20 @@ def kafka_options(kafka: KafkaTopics) -> tuple[tuple[str, str], ...]:
 
 def shown_options(connector: Connector) -> tuple[tuple[str, str], ...]:
     """The options, with secrets masked: descriptions end up in logs and on screens."""
-    return tuple((name, shown(name, value)) for name, value in connector.options)
+    return tuple((name, mask_value(name, value)) for name, value in connector.options)
 
 
-def _aliased(name: str | None, value: str) -> str:
+def length_words(ms: int | None) -> str | None:
+    """A length of time, if there is one."""
+    return None if ms is None else durations.text(ms)
+
+
+def site_words(site: Site | None) -> str | None:
+    """A line of the declaration, if it is known."""
+    return None if site is None else str(site)
+
+
+def _alias(name: str | None, value: str) -> str:
     return value if name is None or name == value else f"{value} as {name}"
 
 

@@ -13,9 +13,11 @@ from keyfold.plan.describe.phrases import (
     connector_words,
     expr_words,
     initial_words,
+    length_words,
     named_words,
     pattern_words,
     process_words,
+    site_words,
     step_words,
     top_words,
     window_words,
@@ -30,7 +32,6 @@ from keyfold.plan.nodes import (
     Lookup,
     Node,
     ProcessSpec,
-    Site,
     Source,
     TableSpec,
     TopSpec,
@@ -72,7 +73,7 @@ def _app_block(spec: AppSpec) -> list[str]:
         spec.name,
         spec.help,
         [
-            ("every", [_length(spec.every_ms)]),
+            ("every", [length_words(spec.every_ms)]),
             ("snapshot", [f"every {spec.snapshot_every} batches" if spec.snapshot_every else None]),
         ],
     )
@@ -84,7 +85,7 @@ def _stream_block(spec: AppSpec, stream: Source) -> list[str]:
         ("schema", [stream.schema or "of the source"]),
         ("time", [_time(stream)]),
         ("log", [_log(spec, stream)]),
-        ("at", [_text(stream.site)]),
+        ("at", [site_words(stream.site)]),
     ]
     return _block("stream", stream.name, stream.help, rows)
 
@@ -93,9 +94,9 @@ def _lookup_block(lookup: Lookup) -> list[str]:
     rows: list[_Row] = [
         ("source", [connector_words(lookup.connector)]),
         ("schema", [lookup.schema]),
-        ("refresh", [_length(lookup.refresh_ms)]),
+        ("refresh", [length_words(lookup.refresh_ms)]),
         ("duplicates", [lookup.duplicates]),
-        ("at", [_text(lookup.site)]),
+        ("at", [site_words(lookup.site)]),
     ]
     return _block("lookup", lookup.name, lookup.help, rows)
 
@@ -121,19 +122,19 @@ def _table_block(table: TableSpec) -> list[str]:
         ("from", _pipeline(table.input)),
         ("key", named_words(table.keys)),
         *_body_rows(table.body),
-        ("ttl", [_length(table.ttl_ms)]),
+        ("ttl", [length_words(table.ttl_ms)]),
         ("emit", [None if table.emit == "changes" else table.emit]),
-        ("keep", [_length(table.keep_ms)]),
-        ("idle", [_length(table.idle_ms)]),
+        ("keep", [length_words(table.keep_ms)]),
+        ("idle", [length_words(table.idle_ms)]),
         ("was", [table.was] if table.was else []),
         ("initial", [None if table.initial is None else initial_words(table.initial)]),
-        ("history", [_length(table.history_ms)]),
+        ("history", [length_words(table.history_ms)]),
         ("history", [connector_words(table.history_topic)] if table.history_topic else []),
         ("latency", [table.latency]),
         ("partitions", [table.partitions]),
         ("on_error", [table.on_error]),
         ("to", [f"{name}: {connector_words(sink)}" for name, sink in table.sinks]),
-        ("at", [_text(table.site)]),
+        ("at", [site_words(table.site)]),
     ]
     return _block("table", table.name, table.help, rows)
 
@@ -201,11 +202,3 @@ def _fold_lines(fold: FoldSpec) -> list[str]:
         *lines,
         *([f"{'result':<{width}}  {expr_words(fold.result)}"] if fold.result is not None else []),
     ]
-
-
-def _text(site: Site | None) -> str | None:
-    return None if site is None else str(site)
-
-
-def _length(ms: int | None) -> str | None:
-    return None if ms is None else durations.text(ms)

@@ -59,7 +59,7 @@ class Automaton:
     def plain(self) -> dict[str, object]:
         """The automaton as JSON data, for the kernel (`Automaton.parse`)."""
 
-        def listed(transitions: Iterable[Transition]) -> list[list[object]]:
+        def as_lists(transitions: Iterable[Transition]) -> list[list[object]]:
             return [
                 [t.target, t.contiguity, list(t.disabled_by), list(t.disabled_by_next), list(t.yields_to)]
                 for t in transitions
@@ -69,8 +69,8 @@ class Automaton:
             "steps": self.steps,
             "conditions": [[c.name, c.phrase] for c in self.conditions],
             "positions": self.positions,
-            "initial": listed(self.initial),
-            "transitions": [listed(transitions) for transitions in self.transitions],
+            "initial": as_lists(self.initial),
+            "transitions": [as_lists(transitions) for transitions in self.transitions],
         }
 
 
@@ -137,7 +137,7 @@ class _Transitions:
                 return self._add(replace(transition, target=self._positions[at], disabled_by=disabled_by))
             if isinstance(one, Split):
                 return self._split(at, one, transition, seen)
-            transition = _constrained(transition, one)
+            transition = _constrain(transition, one)
             at = one.to if isinstance(one, Jump) else at + 1
         return self._add(replace(transition, target=ACCEPT))
 
@@ -162,7 +162,7 @@ class _Transitions:
         raise BadOption(f"the pattern is too large: {why}", where=self._where, hint=hint)
 
 
-def _constrained(transition: Transition, one: Near | Not | Jump) -> Transition:
+def _constrain(transition: Transition, one: Near | Not | Jump) -> Transition:
     """The transition with the constraint that an instruction adds."""
     if isinstance(one, Near):
         return replace(transition, contiguity=one.contiguity)

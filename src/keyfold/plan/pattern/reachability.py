@@ -12,7 +12,7 @@ from keyfold.plan.pattern.program import Condition
 
 def refuse_unreachable(made: Automaton, where: object = None) -> None:
     """Refuses a pattern with a position that is unreachable whatever the rows are."""
-    reached, blocked = _reached(made)
+    reached, blocked = _reachable(made)
     for siblings, transition in blocked:
         if transition.target not in reached:
             _refuse(made, siblings, transition, where)
@@ -20,10 +20,10 @@ def refuse_unreachable(made: Automaton, where: object = None) -> None:
 
 def unreachable(made: Automaton) -> set[int]:
     """The positions that no row can reach."""
-    return set(range(len(made.positions))) - _reached(made)[0]
+    return set(range(len(made.positions))) - _reachable(made)[0]
 
 
-def _reached(made: Automaton) -> tuple[set[int], list[tuple[Sequence[Transition], Transition]]]:
+def _reachable(made: Automaton) -> tuple[set[int], list[tuple[Sequence[Transition], Transition]]]:
     """The reachable positions, and the transitions from them that no row can take, with their siblings."""
     reached: set[int] = set()
     blocked: list[tuple[Sequence[Transition], Transition]] = []

@@ -139,7 +139,7 @@ def optional(sequence: Sequence) -> bool:
     return all(optional(part) for part in parts(sequence))
 
 
-def bounded(sequence: Sequence) -> bool:
+def is_bounded(sequence: Sequence) -> bool:
     """Whether every partial match ends after a bounded number of rows, without the help of `within`."""
     for part in walk(sequence):
         if isinstance(part, No) or (

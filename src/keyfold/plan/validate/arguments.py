@@ -36,11 +36,11 @@ def identifier(name: object, what: str, where: object = None) -> str:
         why = f"it is longer than {_LONGEST_NAME} characters"
     else:
         return name
-    hint = suggested(name) or _RULE
+    hint = suggest(name) or _RULE
     raise BadName(f"{name!r} is not allowed as the name of {what}: {why}", where=where, hint=hint)
 
 
-def suggested(name: str) -> str | None:
+def suggest(name: str) -> str | None:
     """The identifier most similar to the name, if there is one."""
     fixed = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
     return fixed[:_LONGEST_NAME] if fixed and not fixed[0].isdigit() else None
@@ -53,7 +53,7 @@ def table_name(name: object, where: object = None) -> str:
         raise BadName(
             f"{checked!r} is not allowed as the name of a table: names beginning with 'sqlite_' are reserved",
             where=where,
-            hint=suggested(checked[7:]) or "another name",
+            hint=suggest(checked[7:]) or "another name",
         )
     return checked
 
@@ -99,7 +99,7 @@ def expression(value: object, what: str, where: object = None) -> Expr:
     raise BadExpression(f"{what} is not an expression", where=where, given=repr(value), hint=hint)
 
 
-def named(values: Mapping[str, object], what: str, where: object = None) -> Named:
+def check_named(values: Mapping[str, object], what: str, where: object = None) -> Named:
     """Expressions by name, both checked. `what` is the kind of name, with its article: "a key"."""
     unique(values, _bare(what), where)
     return tuple(
@@ -147,7 +147,7 @@ def one_of(value: object, choices: Iterable[str], what: str, where: object = Non
     raise BadOption(f"{what} must be one of: {listed}", where=where, given=repr(value), hint=hint)
 
 
-def required(value: object, name: str, what: str, hint: str, where: object = None) -> None:
+def require(value: object, name: str, what: str, hint: str, where: object = None) -> None:
     """Refuses a missing argument; Python's own error would not say what it takes."""
     if value is None:
         raise BadOption(f"{what} needs {name}=", where=where, hint=hint)

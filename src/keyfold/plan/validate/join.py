@@ -74,7 +74,7 @@ def _on(on: Any, where: object) -> tuple[tuple[str, ...], Expr | None]:
     if callable(on) or (isinstance(on, str) and on.strip() and not _COLUMN.fullmatch(on)):
         return (), arguments.expression(on, "on", where)
     hint = 'on="id", or on="orders.id = payments.order_id"'
-    arguments.required(on, "on", "join", hint, where)
+    arguments.require(on, "on", "join", hint, where)
     if isinstance(on, str) and not on.strip():
         raise BadOption("on is empty", where=where, given=f"on={on!r}", hint=hint)
     return known_columns.columns(on, "on", where), None

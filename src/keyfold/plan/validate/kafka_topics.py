@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from keyfold.errors import BadOption
-from keyfold.masking import masked
+from keyfold.masking import mask
 
 _SERVER: Final = re.compile(r"[^\s:/]+|\[[0-9A-Fa-f:.%]+\]")
 _HIGHEST_PORT: Final = 65_535
@@ -28,7 +28,7 @@ def checked_servers(servers: object, where: object) -> str:
         host, _, port = one.rpartition(":")
         if not _SERVER.fullmatch(host) or not port.isdecimal() or not 0 < int(port) <= _HIGHEST_PORT:
             problem = "a server of kf.kafka is a host and a port"
-            raise BadOption(problem, where=where, given=masked(repr(one)), hint=hint)
+            raise BadOption(problem, where=where, given=mask(repr(one)), hint=hint)
     return ",".join(stripped)
 
 

@@ -62,7 +62,7 @@ def column(name: object, option: str, where: object = None) -> str:
     try:
         return arguments.identifier(name, "a column", where)
     except BadName as error:
-        made = arguments.suggested(name) if isinstance(name, str) else None
+        made = arguments.suggest(name) if isinstance(name, str) else None
         if made is None:
             hint = f"{option} takes names of columns"
         else:

@@ -19,7 +19,7 @@ from keyfold.plan.pattern.syntax import (
     Repeat,
     Sequence,
     SkipKind,
-    bounded,
+    is_bounded,
     optional,
     own_columns,
     parts,
@@ -152,7 +152,7 @@ def _check_bounded(sequence: Sequence, within_ms: int | None, timeouts: bool, wh
     if isinstance(end := _last(sequence), No):
         problem = f"the pattern ends with kf.no {end.name!r}, and without `within` it never completes"
         raise BadOption(problem, where=where, hint=hint)
-    if not bounded(sequence):
+    if not is_bounded(sequence):
         problem = "the pattern needs `within`: its partial matches would be kept forever"
         raise BadOption(problem, where=where, hint=f"{hint}; or only then(...), without unbounded repetition")
     if timeouts:
@@ -192,4 +192,4 @@ def _checked_returns(returns: object, keys: Named, where: object) -> Named:
         if isinstance(name, str) and name.lower() in taken:
             problem = f"{name!r} in returns has the name of {taken[name.lower()]}"
             raise BadName(problem, where=where, hint="another name")
-    return arguments.named(given, "a returned column", where)
+    return arguments.check_named(given, "a returned column", where)

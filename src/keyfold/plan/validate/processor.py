@@ -22,7 +22,7 @@ def process(
         raise BadExpression(problem, where=where, given=type(processor).__name__, hint=hint)
     made = arguments.function(processor, 0, "the processor of process", where)
     example = 'output="customer string, points double", with the columns of the key'
-    arguments.required(output, "output", "process", example, where)
+    arguments.require(output, "output", "process", example, where)
     columns = ddl.columns(output, where, "output")
     for name in columns:
         # A processor may mark each row as an upsert or a delete.

@@ -27,7 +27,7 @@ _RULE: Final = "letters, digits, '-', '_' and '.'; the first must be a letter or
 
 def named_sink(sink: object, name: object, table: TableSpec, where: object = None) -> tuple[str, Connector]:
     """A sink to add to a table, with its name: the given one, or the default."""
-    checked = _checked(sink, where)
+    checked = _check_sink(sink, where)
     found = default_name(connector_dict(checked)) if name is None else _checked_name(name, where)
     # The name becomes a file's, and some file systems ignore case.
     taken = [one for one in table.sinks if one[0].lower() == found.lower()]
@@ -67,7 +67,7 @@ def _address(path: str) -> str:
     return _LOGIN.sub("//", path) if "://" in path or not path else posixpath.normpath(path)
 
 
-def _checked(sink: object, where: object) -> Connector:
+def _check_sink(sink: object, where: object) -> Connector:
     """The connector, if changes can be written to it."""
     advice = 'kf.kafka("host:9092", topic="totals"), kf.files("out", format="parquet") or kf.spark("format")'
     checked = arguments.instance(sink, Connector, "to takes a sink", advice, where)
@@ -95,9 +95,9 @@ def _checked_name(name: object, where: object) -> str:
     else:
         return given
     problem = f"{given!r} is not allowed as the name of a sink: {why}"
-    raise BadName(problem, where=where, hint=_suggested(given))
+    raise BadName(problem, where=where, hint=_suggest_name(given))
 
 
-def _suggested(name: str) -> str:
+def _suggest_name(name: str) -> str:
     fixed = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:_LONGEST]
     return f'name="{fixed}"' if fixed and fixed != name and not fixed.isdecimal() else 'name="archive"'

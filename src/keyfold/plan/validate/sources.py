@@ -24,7 +24,7 @@ def stream_schema(
     if source.kafka is not None:
         return kafka.stream_schema(source, source.kafka, given, where)
     if given is None:
-        if source.kind != "spark" or formats.named(source.format).needs_schema:
+        if source.kind != "spark" or formats.find_format(source.format).needs_schema:
             kind = "rows" if source.kind == "rows" else f"{source.format} files"
             hint = "schema='id string, amount double, at timestamp'"
             raise BadOption(f"a stream of {kind} needs a schema", where=where, hint=hint)

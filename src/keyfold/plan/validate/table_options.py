@@ -58,7 +58,7 @@ def key_column(column: object, where: object = None) -> str:
         if not isinstance(column, str):
             hint = "the name of a column, or a named expression: by(day=...)"
         else:
-            hint = f"name the expression: by({arguments.suggested(column) or 'key'}={column!r})"
+            hint = f"name the expression: by({arguments.suggest(column) or 'key'}={column!r})"
         raise BadName(error.what, where=where, given=error.given, hint=hint) from None
 
 

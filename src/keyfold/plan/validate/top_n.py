@@ -15,7 +15,7 @@ def top(n: object, by: object, where: object = None) -> TopSpec:
     """The first n rows of each key by an order."""
     count = arguments.positive(n, "n of top", where)
     advice = 'top(10, by="price desc")'
-    arguments.required(by, "by", "top", advice, where)
+    arguments.require(by, "by", "top", advice, where)
     order = arguments.instance(
         by, str, "by= of top must be a string, as after ORDER BY in SQL", advice, where
     )

@@ -29,7 +29,7 @@ def tumbling(size: object, offset: object, zone: object, where: object = None) -
 
 def sliding(size: object, every: object, offset: object, zone: object, where: object = None) -> WindowSpec:
     """Windows that overlap."""
-    arguments.required(every, "every", "sliding", 'sliding("1 hour", every="5 minutes")', where)
+    arguments.require(every, "every", "sliding", 'sliding("1 hour", every="5 minutes")', where)
     size_ms = durations.millis(size, "size", where=where)
     every_ms = durations.millis(every, "every", where=where)
     if every_ms > size_ms:

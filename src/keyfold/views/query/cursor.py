@@ -1,4 +1,4 @@
-"""A cursor: after which row of an order a reader goes on, as text that the reader hands back.
+"""A cursor: after which row of an order a reader continues, as text that the reader hands back.
 
 It has the values by which the last row was sorted, and of which table, order and filter they are; so the next
 page is a filter on these columns, whatever the store. A row that does not change is on exactly one page,
@@ -65,13 +65,13 @@ class Keyset:
     def _values(self, cursor: str) -> list[Any]:
         version, *head, leaves = self._read(cursor)
         if version != VERSION:
-            raise self._refused(f"has version {version!r}, and this version of keyfold reads {VERSION}")
+            raise self._refusal(f"has version {version!r}, and this version of keyfold reads {VERSION}")
         made_for = ("table", "order", "filter")
         for what, given, own in zip(made_for, head, self._head()[1:], strict=True):
             if given != own:
-                raise self._refused(f"was made for another {what}")
+                raise self._refusal(f"was made for another {what}")
         if len(leaves) != len(self.order):
-            raise self._refused("is damaged")
+            raise self._refusal("is damaged")
         return [self._value(term.column, leaf) for term, leaf in zip(self.order, leaves, strict=True)]
 
     def _read(self, cursor: str) -> list[Any]:
@@ -83,7 +83,7 @@ class Keyset:
         except (TypeError, ValueError, RecursionError):
             document = None
         if not isinstance(document, list) or len(document) != 5 or not isinstance(document[-1], list):
-            raise self._refused("is damaged")
+            raise self._refusal("is damaged")
         return document
 
     def _value(self, column: Column, leaf: Any) -> Any:
@@ -93,10 +93,10 @@ class Keyset:
             value = nested_json.from_leaf(column.type)(leaf)
             column.type.to_canonical(value)  # for its error, also of a key that is null
         except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError):
-            raise self._refused(f"has a value that does not fit {column.name}, a {column.type}") from None
+            raise self._refusal(f"has a value that does not fit {column.name}, a {column.type}") from None
         return value
 
-    def _refused(self, why: str) -> QueryError:
+    def _refusal(self, why: str) -> QueryError:
         return QueryError(f"the cursor {why}", where=self.schema.table, hint=_HINT)
 
 

@@ -120,7 +120,7 @@ def column_of(name: str, schema: ViewSchema, what: str = "column") -> Column:
     raise QueryError(f"unknown {what} {name!r}", where=schema.table, hint=hint)
 
 
-def checked(column: Column, value: Any, schema: ViewSchema) -> Any:
+def check_literal(column: Column, value: Any, schema: ViewSchema) -> Any:
     """The literal, if the type of its column accepts it."""
     if value is None:
         hint = f"{column.name} is null, or {column.name} is not null"
@@ -212,8 +212,8 @@ def _equals(name: str, value: Any, schema: ViewSchema) -> Filter:
     if isinstance(value, list | tuple | set | frozenset):
         # A set has another order in every process, and equal filters are written alike.
         items = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
-        return OneOf(column, tuple(checked(column, item, schema) for item in items))
-    return Compare(column, "=", checked(column, value, schema))
+        return OneOf(column, tuple(check_literal(column, item, schema) for item in items))
+    return Compare(column, "=", check_literal(column, value, schema))
 
 
 def _order_item(item: Any, schema: ViewSchema) -> Order:

@@ -190,7 +190,7 @@ class _Parser:
     def _compare(self, column: Column, op: str, other: Column | _Literal) -> Filter:
         filters.comparable(column, self._schema)
         if isinstance(other, _Literal):
-            return Compare(column, op, filters.checked(column, other.value, self._schema))
+            return Compare(column, op, filters.check_literal(column, other.value, self._schema))
         filters.comparable(other, self._schema)
         if not filters.comparable_types(column, other):
             names = f"{column.name} ({column.type}) with {other.name} ({other.type})"
@@ -210,7 +210,7 @@ class _Parser:
         if isinstance(found, Column):
             self._next = start
             self._fail("a value")
-        return filters.checked(column, found.value, self._schema)
+        return filters.check_literal(column, found.value, self._schema)
 
     def _operand(self) -> Column | _Literal:
         token = self._token
@@ -220,9 +220,9 @@ class _Parser:
             self._fail("a column or a value")
         self._next += 1
         if token.kind == "text":
-            return _Literal(_unquoted(token.text))
+            return _Literal(_unquote(token.text))
         if token.kind == "name":
-            return filters.column_of(_unquoted(token.text), self._schema)
+            return filters.column_of(_unquote(token.text), self._schema)
         word = token.text.lower()
         if word in ("true", "false", "null"):
             return _Literal(None if word == "null" else word == "true")
@@ -247,6 +247,6 @@ class _Parser:
             self._refuse(token.at, "has a number out of range")
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     quote = text[0]
     return text[1:-1].replace(quote * 2, quote)

@@ -35,7 +35,7 @@ def entry(connection: sqlite3.Connection, table: str) -> Row | None:
     return row
 
 
-def known(connection: sqlite3.Connection, table: str) -> ViewSchema:
+def read_schema(connection: sqlite3.Connection, table: str) -> ViewSchema:
     """The schema of a view; `QueryError` not_found with near names if it doesn't exist."""
     found = entry(connection, table)
     if found is None:
@@ -72,13 +72,13 @@ def add(connection: sqlite3.Connection, schema: ViewSchema) -> None:
 
 def remove(connection: sqlite3.Connection, table: str) -> None:
     """Removes a view and its rows, if it exists."""
-    connection.execute(f"DROP TABLE IF EXISTS {sql.quoted(table)}")
+    connection.execute(f"DROP TABLE IF EXISTS {sql.quote(table)}")
     connection.execute("DELETE FROM _keyfold_views WHERE name = ?", (table,))
 
 
 def confirm(connection: sqlite3.Connection, given: ViewSchema) -> None:
     """Refuses a schema that differs from the view's; stores the new help text."""
-    require_same_columns(known(connection, given.table), given)
+    require_same_columns(read_schema(connection, given.table), given)
     values = (given.to_json(), given.table)
     connection.execute("UPDATE _keyfold_views SET schema = ? WHERE name = ?", values)
 

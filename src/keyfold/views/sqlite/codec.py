@@ -56,10 +56,6 @@ class Codec:
         """The Python value of a SQLite value that is not null."""
         return self.type.to_python(value)
 
-    def literal(self, value: Any) -> Sql:
-        """The SQLite value of a Python value or of text, as in a key: "2026-01-01T00:00:00Z", "true"."""
-        return self.encode_value(self.type.to_canonical(value))
-
     def floor(self, value: Any) -> tuple[Sql, bool]:
         """For comparisons: the SQLite value of the type's `floor`, and whether it equals the literal."""
         canonical, exact = self.type.floor(value)

@@ -16,10 +16,10 @@ from keyfold.views.sqlite.codec import codec_of
 
 def differences(view: Path, other: Path, schema: ViewSchema, where: Where, limit: int) -> list[Difference]:
     """The first keys, in order, whose rows of the view differ from those of the other file."""
-    columns = ", ".join(sql.quoted(column.name) for column in (*schema.keys, *schema.columns))
-    keys = ", ".join(sql.quoted(key.name) for key in schema.keys)
+    columns = ", ".join(sql.quote(column.name) for column in (*schema.keys, *schema.columns))
+    keys = ", ".join(sql.quote(key.name) for key in schema.keys)
     condition, params = sql.where_sql(where, schema)
-    name = sql.quoted(schema.table)
+    name = sql.quote(schema.table)
     here = f"SELECT {columns} FROM main.{name} WHERE {condition}"
     there = f"SELECT {columns} FROM other.{name} WHERE {condition}"
     statement = f"""

@@ -70,7 +70,7 @@ class Readers:
         try:
             yield connection
         except sqlite3.DatabaseError as error:
-            if damaged(str(error)):
+            if reports_damage(str(error)):
                 raise _unreadable(self._path, error) from error
             raise
         finally:
@@ -134,7 +134,7 @@ def writer(path: Path) -> sqlite3.Connection:
         # SQLite gives its -wal and -shm files the mode of this file. An existing file is not opened here:
         # closing it would release the locks that other connections of this process hold on it.
         with suppress(FileExistsError):
-            private.opened(path, "xb").close()
+            private.open_private(path, "xb").close()
         connection = sqlite3.connect(
             path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
         )
@@ -148,7 +148,7 @@ def writer(path: Path) -> sqlite3.Connection:
         # Debian's SQLite overwrites freed pages with zeros by default.
         connection.execute("PRAGMA secure_delete = OFF")
     except (OSError, sqlite3.Error) as error:
-        hint = RECOVERY if damaged(str(error)) else "a writable directory on a local disk"
+        hint = RECOVERY if reports_damage(str(error)) else "a writable directory on a local disk"
         raise HomeUnusable(f"cannot open the views: {error}", where=path, hint=hint) from error
     return connection
 
@@ -184,10 +184,10 @@ def reader(path: Path, options: str = "mode=ro") -> sqlite3.Connection:
 
 
 def _unreadable(path: Path, error: Exception) -> QueryError:
-    hint = RECOVERY if damaged(str(error)) else None
+    hint = RECOVERY if reports_damage(str(error)) else None
     return QueryError(f"cannot read the views: {error}", reason="not_ready", where=path, hint=hint)
 
 
-def damaged(text: str) -> bool:
+def reports_damage(text: str) -> bool:
     """Whether SQLite's message says that the file is damaged or not a database."""
     return "disk image is malformed" in text or "file is not a database" in text

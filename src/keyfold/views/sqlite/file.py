@@ -60,9 +60,9 @@ class SqliteFile(Views):
                 source.backup(target)
         except (HomeUnusable, sqlite3.Error) as error:
             # "readonly": the pages of the copy have another size.
-            if not connections.damaged(str(error)) and "readonly" not in str(error):
+            if not connections.reports_damage(str(error)) and "readonly" not in str(error):
                 raise
             self.remove()
-            private.opened(self.path, "xb").close()
+            private.open_private(self.path, "xb").close()
             with closing(sqlite3.connect(self.path)) as target:
                 source.backup(target)

@@ -18,7 +18,7 @@ _BETWEEN_VALUES: Final = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
 _GLOB_SPECIAL: Final = "*?["
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """A name as a quoted identifier."""
     return '"' + name.replace('"', '""') + '"'
 
@@ -32,7 +32,7 @@ def where_sql(where: Where, schema: ViewSchema) -> tuple[str, list[Sql]]:
 def order_sql(order_by: OrderBy, schema: ViewSchema) -> str:
     """The terms of ORDER BY."""
     terms = filters.whole_order(order_by, schema)
-    return ", ".join(quoted(term.column.name) + (" DESC" if term.descending else "") for term in terms)
+    return ", ".join(quote(term.column.name) + (" DESC" if term.descending else "") for term in terms)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def select_rows(
 
 def count_rows(schema: ViewSchema, where: Where) -> tuple[str, list[Sql]]:
     """The statement that counts rows of a view, and its parameters."""
-    statement = f"SELECT count(*) FROM {quoted(schema.table)}"
+    statement = f"SELECT count(*) FROM {quote(schema.table)}"
     if where is None:
         # SQLite counts faster without a condition, even one that is always true.
         return statement, []
@@ -78,40 +78,40 @@ def create_table(schema: ViewSchema) -> str:
     """The statement that creates the table of a view."""
     # No declared types: SQLite would convert values to them, for example -0.0 to 0. WITHOUT ROWID: rows are
     # stored in the primary key's B-tree, which saves a second tree.
-    names = ", ".join(quoted(column.name) for column in schema.all)
-    keys = ", ".join(quoted(column.name) for column in schema.keys)
-    return f"CREATE TABLE {quoted(schema.table)} ({names}, PRIMARY KEY ({keys})) WITHOUT ROWID"
+    names = ", ".join(quote(column.name) for column in schema.all)
+    keys = ", ".join(quote(column.name) for column in schema.keys)
+    return f"CREATE TABLE {quote(schema.table)} ({names}, PRIMARY KEY ({keys})) WITHOUT ROWID"
 
 
 def upsert(schema: ViewSchema, rows: int, batch: int, at: int) -> str:
     """The statement that upserts `rows` rows; batch and time are the same for all, so no parameters."""
     given = len(schema.keys) + len(schema.columns)
     one = f"({'?, ' * given}{batch:d}, {at:d})"
-    changed = [quoted(column.name) for column in (*schema.columns, BATCH, AT)]
+    changed = [quote(column.name) for column in (*schema.columns, BATCH, AT)]
     return (
-        f"INSERT INTO {quoted(schema.table)} VALUES {', '.join([one] * rows)} "
+        f"INSERT INTO {quote(schema.table)} VALUES {', '.join([one] * rows)} "
         f"ON CONFLICT DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in changed)}"
     )
 
 
 def delete(schema: ViewSchema) -> str:
     """The statement that deletes the row of a key."""
-    return f"DELETE FROM {quoted(schema.table)} WHERE {_is_key(schema)}"
+    return f"DELETE FROM {quote(schema.table)} WHERE {_is_key(schema)}"
 
 
 def delete_rows(schema: ViewSchema, where: Where) -> tuple[str, list[Sql]]:
     """The statement that deletes the rows that match, and its parameters."""
     condition, params = where_sql(where, schema)
-    return f"DELETE FROM {quoted(schema.table)} WHERE {condition}", params
+    return f"DELETE FROM {quote(schema.table)} WHERE {condition}", params
 
 
 def _select(schema: ViewSchema, columns: Sequence[Column]) -> str:
-    names = ", ".join(quoted(column.name) for column in columns) or "NULL"
-    return f"SELECT {names} FROM {quoted(schema.table)}"
+    names = ", ".join(quote(column.name) for column in columns) or "NULL"
+    return f"SELECT {names} FROM {quote(schema.table)}"
 
 
 def _is_key(schema: ViewSchema) -> str:
-    return " AND ".join(f"{quoted(column.name)} = ?" for column in schema.keys)
+    return " AND ".join(f"{quote(column.name)} = ?" for column in schema.keys)
 
 
 def _condition(item: Filter, params: list[Sql]) -> str:
@@ -123,14 +123,14 @@ def _condition(item: Filter, params: list[Sql]) -> str:
         case Not(inside):
             return f"(NOT {_condition(inside, params)})"
         case IsNull(column):
-            return f"({quoted(column.name)} IS NULL)"
+            return f"({quote(column.name)} IS NULL)"
         case Like(column, pattern):
             params.append(_glob(pattern))
-            return f"({quoted(column.name)} GLOB ?)"
+            return f"({quote(column.name)} GLOB ?)"
         case OneOf(column, values):
             return _one_of(column, values, params)
         case Compare(column, op, Column() as other):
-            return f"({quoted(column.name)} {op} {quoted(other.name)})"
+            return f"({quote(column.name)} {op} {quote(other.name)})"
         case Compare(column, op, value):
             return _compare(column, op, value, params)
 
@@ -141,12 +141,12 @@ def _one_of(column: Column, values: Sequence[Any], params: list[Sql]) -> str:
     if not equal:
         return _never(column)
     params.extend(equal)
-    return f"({quoted(column.name)} IN ({', '.join('?' * len(equal))}))"
+    return f"({quote(column.name)} IN ({', '.join('?' * len(equal))}))"
 
 
 def _compare(column: Column, op: str, value: Any, params: list[Sql]) -> str:
     floor, exact = codec_of(column.type).floor(value)
-    name = quoted(column.name)
+    name = quote(column.name)
     if not exact and op in ("=", "<>"):
         return _never(column) if op == "=" else f"({name} = {name})"
     params.append(floor)
@@ -155,7 +155,7 @@ def _compare(column: Column, op: str, value: Any, params: list[Sql]) -> str:
 
 def _never(column: Column) -> str:
     # False for values and unknown for nulls, like any comparison, so that NOT leaves nulls out.
-    return f"({quoted(column.name)} <> {quoted(column.name)})"
+    return f"({quote(column.name)} <> {quote(column.name)})"
 
 
 def _glob(pattern: str) -> str:

@@ -47,7 +47,7 @@ class SqliteStore(ViewStore):
 
     def schema(self, table: str) -> ViewSchema:
         with self._readers.use() as connection:
-            return catalog.known(connection, table)
+            return catalog.read_schema(connection, table)
 
     def tables(self) -> tuple[str, ...]:
         with self._readers.use() as connection:
@@ -58,7 +58,7 @@ class SqliteStore(ViewStore):
         self, table: str, batch_id: int, at: datetime, watermark: datetime | None = None
     ) -> Iterator[BatchWrite]:
         with self._readers.use() as connection:
-            schema = catalog.known(connection, table)
+            schema = catalog.read_schema(connection, table)
             replayed = catalog.has(connection, table, batch_id)
 
         def begin() -> tuple[sqlite3.Connection, bool]:
@@ -98,7 +98,7 @@ class SqliteStore(ViewStore):
 
     def get(self, table: str, key: Sequence[Any]) -> dict[str, Any] | None:
         with self._readers.use() as connection:
-            selection = sql.select_row(catalog.known(connection, table), key)
+            selection = sql.select_row(catalog.read_schema(connection, table), key)
             with _readable(table):
                 row = connection.execute(selection.sql, selection.params).fetchone()
         return None if row is None else _decoder(selection.columns)(row)
@@ -118,7 +118,7 @@ class SqliteStore(ViewStore):
 
     def count(self, table: str, where: Where = None) -> int | None:
         with self._readers.use() as connection:
-            statement = sql.count_rows(catalog.known(connection, table), where)
+            statement = sql.count_rows(catalog.read_schema(connection, table), where)
             with _readable(table):
                 return int(connection.execute(*statement).fetchone()[0])
 
@@ -146,7 +146,7 @@ class SqliteStore(ViewStore):
             return comparison.differences(self.path, file, schema, where, limit)
 
     def purge(self) -> None:
-        # A deleted row stays in free pages and in the log of writes until the file is written anew.
+        # A deleted row stays in free pages and in the log of writes until the file is rewritten.
         with self._write_lock.lock, _writable(None):
             connection = self._open_writer()
             connection.execute("VACUUM")
@@ -168,7 +168,9 @@ class SqliteStore(ViewStore):
         columns: Sequence[str] | None,
     ) -> Iterator[dict[str, Any] | None]:
         with self._readers.use() as connection:
-            selection = sql.select_rows(catalog.known(connection, table), where, order_by, limit, columns)
+            selection = sql.select_rows(
+                catalog.read_schema(connection, table), where, order_by, limit, columns
+            )
             decode = _decoder(selection.columns)
             with _readable(table):
                 cursor = connection.execute(selection.sql, selection.params)
@@ -233,7 +235,7 @@ def _writable(table: str | None) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        hint = connections.RECOVERY if connections.damaged(str(error)) else None
+        hint = connections.RECOVERY if connections.reports_damage(str(error)) else None
         what = "view" if table else "views"
         raise RunError(f"cannot write the {what}: {error}", table=table, hint=hint) from error
 
@@ -249,5 +251,5 @@ def _readable(table: str) -> Iterator[None]:
 
 
 def _unreadable(table: str, error: Exception, reason: Any) -> NoReturn:
-    hint = connections.RECOVERY if connections.damaged(str(error)) else None
+    hint = connections.RECOVERY if connections.reports_damage(str(error)) else None
     raise QueryError(f"cannot read the view: {error}", reason=reason, where=table, hint=hint) from error

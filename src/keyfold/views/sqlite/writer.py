@@ -50,11 +50,11 @@ class RowWriter:
         ]
         deletes = pa.compute.equal(changes.column(0), "delete")
         if pa.compute.any(deletes).as_py():
-            self._mixed(columns, deletes.to_pylist())
+            self._write_mixed(columns, deletes.to_pylist())
         else:
             self._upsert(columns, changes.num_rows)
 
-    def _mixed(self, columns: list[list[Sql]], deletes: list[bool]) -> None:
+    def _write_mixed(self, columns: list[list[Sql]], deletes: list[bool]) -> None:
         # Only a key's last change in the chunk matters, so earlier ones need not be written and the order
         # between keys is free.
         last: dict[tuple[Sql, ...], tuple[Sql, ...] | None] = {}
@@ -170,7 +170,7 @@ class BatchWrite(BatchWriter):
         except KeyfoldError:
             raise
         except (sqlite3.Error, pa.ArrowException, OSError) as error:
-            hint = connections.RECOVERY if connections.damaged(str(error)) else None
+            hint = connections.RECOVERY if connections.reports_damage(str(error)) else None
             raise RunError(
                 f"cannot write the view: {error}",
                 hint=hint,

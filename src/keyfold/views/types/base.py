@@ -93,7 +93,7 @@ class DataType(ABC):
 
 
 @contextmanager
-def explained(how: str) -> Iterator[None]:
+def explain_errors(how: str) -> Iterator[None]:
     """Says how a value is written, in place of an error of its conversion."""
     try:
         yield

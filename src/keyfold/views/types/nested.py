@@ -38,7 +38,7 @@ class Array(Nested):
         return pa.list_(self.element.canonical_arrow)
 
     def to_canonical(self, value: Any) -> list[Any]:
-        items = _parsed(value, "an array is a list, or text such as [1, 2]")
+        items = _parse(value, "an array is a list, or text such as [1, 2]")
         if not isinstance(items, list | tuple):
             raise ValueError("an array is a list, or text such as [1, 2]")
         return [_each(self.element.to_canonical, item) for item in items]
@@ -70,7 +70,7 @@ class Map(Nested):
         return pa.map_(self.key.canonical_arrow, self.value.canonical_arrow)
 
     def to_canonical(self, value: Any) -> list[tuple[Any, Any]]:
-        mapping = _parsed(value, 'a map is a dict, or text such as {"a": 1}')
+        mapping = _parse(value, 'a map is a dict, or text such as {"a": 1}')
         if not isinstance(mapping, Mapping):
             raise ValueError('a map is a dict, or text such as {"a": 1}')
         return [
@@ -108,7 +108,7 @@ class Struct(Nested):
 
     def to_canonical(self, value: Any) -> dict[str, Any]:
         names = [name for name, _ in self.fields]
-        fields = _parsed(value, f'a struct is a dict, or text such as {{"{names[0] if names else "a"}": 1}}')
+        fields = _parse(value, f'a struct is a dict, or text such as {{"{names[0] if names else "a"}": 1}}')
         if isinstance(fields, list | tuple) and len(fields) == len(names):
             fields = dict(zip(names, fields, strict=True))
         if not isinstance(fields, Mapping) or set(fields) != set(names):
@@ -123,7 +123,7 @@ def _each(convert: Callable[[Any], Any], value: Any) -> Any:
     return None if value is None else convert(value)
 
 
-def _parsed(value: Any, shape: str) -> Any:
+def _parse(value: Any, shape: str) -> Any:
     if not isinstance(value, str):
         return value
     try:

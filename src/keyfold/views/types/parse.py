@@ -50,14 +50,14 @@ def parse(kind: Any) -> DataType:
     >>> str(parse({"type": "map", "keyType": "string", "valueType": "long", "valueContainsNull": True}))
     'map<string,bigint>'
     """
-    found = _named(kind) if isinstance(kind, str) else _built(kind) if isinstance(kind, dict) else None
+    found = _parse_name(kind) if isinstance(kind, str) else _built(kind) if isinstance(kind, dict) else None
     if found is None:
         hint = "convert the column: to_json(x) for a variant, cast(x as string) for other types"
         raise DeclarationError(f"views do not support the type {_name(kind)}", hint=hint)
     return found
 
 
-def _named(kind: str) -> DataType | None:
+def _parse_name(kind: str) -> DataType | None:
     simple = _SIMPLE.get(kind)
     if simple is not None:
         return simple

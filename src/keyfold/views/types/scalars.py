@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from keyfold.views import arrow as pa
-from keyfold.views.types.base import DataType, explained
+from keyfold.views.types.base import DataType, explain_errors
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Binary(DataType):
     def to_canonical(self, value: Any) -> bytes:
         if isinstance(value, bytes | bytearray | memoryview):
             return bytes(value)
-        with explained("a binary is bytes, or text in hexadecimal: 0a1bff"):
+        with explain_errors("a binary is bytes, or text in hexadecimal: 0a1bff"):
             return bytes.fromhex(value.removeprefix("0x").removeprefix("0X"))
 
 

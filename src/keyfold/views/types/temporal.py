@@ -9,7 +9,7 @@ from typing import Any
 from keyfold.plan import durations
 from keyfold.views import arrow as pa
 from keyfold.views.types import epoch
-from keyfold.views.types.base import LONG_MAX, LONG_MIN, DataType, explained
+from keyfold.views.types.base import LONG_MAX, LONG_MIN, DataType, explain_errors
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Date(DataType):
     def to_canonical(self, value: Any) -> int:
         if isinstance(value, date) and not isinstance(value, datetime):
             return epoch.to_days(value)
-        with explained("a date is written 2026-01-31"):
+        with explain_errors("a date is written 2026-01-31"):
             return epoch.parse_days(value)
 
 
@@ -71,7 +71,7 @@ class Clock(DataType):
         return epoch.nanos_clock(value)
 
     def to_canonical(self, value: Any) -> int:
-        with explained("a time of day is written 13:30:00.5"):
+        with explain_errors("a time of day is written 13:30:00.5"):
             return epoch.clock_nanos(value if isinstance(value, time) else time.fromisoformat(value))
 
 
@@ -92,7 +92,7 @@ class DayTime(DataType):
     def to_canonical(self, value: Any) -> int:
         if isinstance(value, timedelta):
             return value // timedelta(microseconds=1)
-        with explained("an interval is a timedelta, or text such as '1 hour 30 minutes'"):
+        with explain_errors("an interval is a timedelta, or text such as '1 hour 30 minutes'"):
             return durations.millis(value, zero=True) * 1000
 
 
@@ -101,5 +101,5 @@ def _instant(value: Any) -> tuple[int, bool]:
         return epoch.to_micros(value), value.tzinfo is not None
     if isinstance(value, date):
         return epoch.to_days(value) * epoch.DAY, False
-    with explained("a timestamp is written 2026-01-31T13:30:00Z"):
+    with explain_errors("a timestamp is written 2026-01-31T13:30:00Z"):
         return epoch.parse_micros(value)

@@ -52,7 +52,7 @@ class UnreadBatchesSuite extends munit.FunSuite {
     assertEquals(unread.next(1, all), None)
   } }
 
-  test("an announcement is no proof: a batch counts when its manifest is there") { withLog { home =>
+  test("an announcement proves nothing: a batch counts when its manifest is there") { withLog { home =>
     val unread = new UnreadBatches(log(home))
     PublishedBatches.publish(log(home).path, 9)
     assertEquals(unread.next(-1, all), None)

@@ -26,7 +26,7 @@ class PartitionClockSuite extends munit.FunSuite {
     assertEquals(c.advance(Map("t-1" -> 70L), None), Some(5L))
   }
 
-  test("an idle partition is let go until it has rows again") {
+  test("an idle partition is ignored until it has rows again") {
     val c = clock(idleMs = Some(100L))
     c.advance(Map("t-0" -> 50L, "t-1" -> 10L), None)
     now += 100
@@ -35,7 +35,7 @@ class PartitionClockSuite extends munit.FunSuite {
     assertEquals(c.advance(Map("t-1" -> 20L), None), Some(20L))
   }
 
-  test("idleness is counted anew after a restart") {
+  test("idleness is counted from zero after a restart") {
     val c = clock(idleMs = Some(100L), begun = Map("t-1" -> 10L))
     now += 50
     assertEquals(c.advance(Map("t-0" -> 60L), None), Some(10L))

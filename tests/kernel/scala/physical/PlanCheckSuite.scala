@@ -9,7 +9,7 @@ class PlanCheckSuite extends munit.FunSuite {
   private val key = AttributeReference("key", LongType)()
   private val scan: SparkPlan = LocalTableScanExec(Seq(key), Nil, None)
 
-  test("a plan without the kernel's top names what is there instead") {
+  test("a plan without the kernel's top names what it has instead") {
     assertEquals(
       PlanCheck.shape(scan),
       Some("plans LocalTableScan at the top, where keyfold needs WatermarkPropagationExec: " +

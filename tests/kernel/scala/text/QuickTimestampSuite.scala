@@ -39,7 +39,7 @@ class QuickTimestampSuite extends munit.FunSuite {
     }
   }
 
-  test("what is no time, or has another form, is left to Spark") {
+  test("a text that is not a time, or has another form, is left to Spark") {
     val others = Seq("", "Z", "yesterday", "2026-01-01", "2026-01-01T00:00:00", "2026-02-29T00:00:00Z",
       "2025-04-31T00:00:00Z", "2026-13-01T00:00:00Z", "2026-00-01T00:00:00Z", "2026-01-00T00:00:00Z",
       "2026-01-01T24:00:00Z", "2026-01-01T00:60:00Z", "2026-01-01T00:00:60Z", "2026-01-01T00:00:00.Z",

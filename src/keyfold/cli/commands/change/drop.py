@@ -20,7 +20,7 @@ def command(
     from keyfold.cli.home import removal_dialog
     from keyfold.errors import BadOption
 
-    with removal_dialog.found(name, home) as (opened, table):
+    with removal_dialog.find_table(name, home) as (opened, table):
         if readers := removal_dialog.readers_of(opened, table):
             raise BadOption(
                 f"{opened.path.name}.{table} is read by {', '.join(readers)}, whose state contains its rows",
@@ -28,4 +28,4 @@ def command(
                 hint=f"drop {' and '.join(readers)} first; or `keyfold reset {opened.path.name}.{table} "
                 "--with-readers` to reset all of them",
             )
-        removal_dialog.carried_out("drop", opened, [table], why, yes, json)
+        removal_dialog.carry_out("drop", opened, [table], why, yes, json)

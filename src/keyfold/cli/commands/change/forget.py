@@ -80,12 +80,12 @@ def _require_nothing_else(receipt: Path, name: str | None, why: str | None, yes:
 def erase(name: str, key: list[str], why: str | None, yes: bool, home: str | None, json: bool) -> None:
     """Erases a key, or all keys that start so."""
     from keyfold.cli import output
-    from keyfold.cli.home.removal_dialog import ask, found, require_terminal
+    from keyfold.cli.home.removal_dialog import ask, find_table, require_terminal
     from keyfold.cli.home.spark_session import own_spark
     from keyfold.engine.erasure.forget import forget
     from keyfold.engine.surgery.key_erasure import key_of
 
-    with found(name, home) as (app_home, table):
+    with find_table(name, home) as (app_home, table):
         shown = f"{app_home.path.name}.{table}"
         if not yes:
             require_terminal()
@@ -126,7 +126,7 @@ def check(file: Path, app: str | None, home: str | None, json: bool) -> None:
         content = file.read_bytes()
     except OSError as error:
         raise BadOption(f"{file} can't be read: {error.strerror}", given=file) from None
-    given = receipts.parsed(content, file)
+    given = receipts.parse(content, file)
     with open_app(app or str(given.get("app")), home) as app_home:
         genuine = receipts.is_genuine(app_home.storage, given)
         hash_ = receipts.digest(given)

@@ -36,11 +36,11 @@ def command(
     """
     from keyfold.cli import output
     from keyfold.cli.app.loader import load
-    from keyfold.cli.app.plan import a_line_each, fill_advice, planned
+    from keyfold.cli.app.plan import a_line_each, fill_advice, plan_app
     from keyfold.engine.migration.migrate import migrate
 
-    with output.only_results(), planned(load(app), home, stopped=True) as found:
-        tables = _chosen(found, table or [])
+    with output.only_results(), plan_app(load(app), home, stopped=True) as found:
+        tables = _choose_tables(found, table or [])
         for one in tables:
             output.say(f"{one.change.table}: {'; '.join(one.change.effects)}")
         for line in fill_advice(app, [one.change for one in tables]):
@@ -57,13 +57,13 @@ def command(
         print(f"to undo it: keyfold savepoint restore {entry['undo']}, and the old definition")
 
 
-def _chosen(found: AppPlan, wanted: list[str]) -> list[Migrated]:
+def _choose_tables(found: AppPlan, wanted: list[str]) -> list[Migrated]:
     """The tables to migrate: those that can be, unless another one that was asked for can't."""
     from keyfold.engine.migration.migrate import Migrated
-    from keyfold.engine.savepoint.capture import chosen
+    from keyfold.engine.savepoint.capture import choose_tables
     from keyfold.errors import StateMismatch
 
-    names = chosen(found.spec.name, [one.spec.name for one in found.tables], wanted)
+    names = choose_tables(found.spec.name, [one.spec.name for one in found.tables], wanted)
     changes = {one.table: one for one in found.changes if one.table in names}
     refused = [one for one in changes.values() if one.kind == "incompatible"]
     if refused:

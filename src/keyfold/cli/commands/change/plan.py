@@ -55,13 +55,13 @@ def command(
     """
     from keyfold.cli import output
     from keyfold.cli.app.loader import load
-    from keyfold.cli.app.plan import a_line_each, fill_advice, planned
+    from keyfold.cli.app.plan import a_line_each, fill_advice, plan_app
     from keyfold.cli.reports.shadow_report import as_json, report, run
     from keyfold.errors import BadOption
 
     if table and shadow is None:
         raise BadOption("--table is an option of --shadow", given=" ".join(table), hint="--shadow 20")
-    with output.only_results(), planned(load(app), home, runs=shadow is not None) as found:
+    with output.only_results(), plan_app(load(app), home, runs=shadow is not None) as found:
         name, app_home, changes = found.spec.name, found.home.shown, found.changes
         shadows = None if shadow is None else run(found, shadow, table or [], limit)
     if json:

@@ -47,7 +47,7 @@ def command(
     ] = None,
     partial: Annotated[
         bool,
-        typer.Option("--partial", help="Rebuild even if past rows are gone; what they gave is lost."),
+        typer.Option("--partial", help="Rebuild even if past rows are gone; their contribution is lost."),
     ] = False,
     with_readers: Annotated[
         bool,
@@ -104,14 +104,14 @@ def _tables(
     home: str | None,
 ) -> dict[str, Any]:
     from keyfold.cli import output
-    from keyfold.cli.app.plan import planned
+    from keyfold.cli.app.plan import plan_app
     from keyfold.engine.migration.migrate import migrate
     from keyfold.engine.rebuild import groups
     from keyfold.engine.rebuild.plan import plan_rebuild
-    from keyfold.engine.savepoint.capture import chosen
+    from keyfold.engine.savepoint.capture import choose_tables
 
-    with planned(loaded, home, stopped=True, runs=True) as found:
-        names = chosen(found.spec.name, [one.spec.name for one in found.tables], wanted)
+    with plan_app(loaded, home, stopped=True, runs=True) as found:
+        names = choose_tables(found.spec.name, [one.spec.name for one in found.tables], wanted)
         if with_readers:
             names = groups.with_readers(found.spec, found.stored, found.home, names)
         some = [one for one in found.tables if one.spec.name in names]
@@ -135,13 +135,13 @@ def _views(loaded: Loaded, wanted: list[str], why: str | None, home: str | None)
     from keyfold.engine.compile.table import compile_app
     from keyfold.engine.operations import unfinished
     from keyfold.engine.recovery import view_rebuild, view_rebuilding
-    from keyfold.engine.savepoint.capture import chosen
+    from keyfold.engine.savepoint.capture import choose_tables
     from keyfold.engine.storage.home_names import home_of
     from keyfold.engine.storage.layout import AppHome
 
     for_workers(loaded)
     spec = loaded.app.spec()
-    names = chosen(spec.name, [table.name for table in spec.tables], wanted)
+    names = choose_tables(spec.name, [table.name for table in spec.tables], wanted)
     # Also of a home elsewhere, whose local files say whether the app runs on this host.
     refuse_running(AppHome(home_of(home).resolve() / spec.name))
     with (
@@ -154,7 +154,7 @@ def _views(loaded: Loaded, wanted: list[str], why: str | None, home: str | None)
         with app_home.views.open(read_only=False) as store:
             possible = _possible(spec, app_home, compiled, names, strict=bool(wanted))
             batches = {one.spec.name: batch for one, batch in possible}
-            with view_rebuilding.audited(app_home, store, "rebuild", why, batches) as entry:
+            with view_rebuilding.audit_rebuild(app_home, store, "rebuild", why, batches) as entry:
                 for one, batch in possible:
                     output.say(f"rebuilding the view of {one.name}")
                     view_rebuild.rebuild(spark, store, one, app_home, batch)
@@ -175,7 +175,7 @@ def _possible(
     found = []
     for one in (one for one in tables if one.spec.name in names):
         definition_check.check(spec, home.read_plan(), one, home)
-        batch = home.table(one.spec.name).committed()
+        batch = home.table(one.spec.name).committed_batch()
         if batch is None:
             output.say(f"{one.name} has no state yet: its view stays as it is")
         elif view_rebuild.can_rebuild(one, home, batch):

@@ -46,7 +46,7 @@ def command(
     Example: keyfold rescale shop.totals 8 --why "more cores"
     """
     from keyfold.cli import output
-    from keyfold.cli.home.removal_dialog import found
+    from keyfold.cli.home.removal_dialog import find_table
     from keyfold.cli.home.spark_session import own_spark
     from keyfold.engine.rescale.rescale import require_possible, require_state, rescale
     from keyfold.engine.state import size as state_size
@@ -54,7 +54,7 @@ def command(
 
     if partitions is None and not plan:
         raise BadOption("the new number of partitions is missing", given=name, hint="8; or --plan")
-    with found(name, home) as (app_home, table):
+    with find_table(name, home) as (app_home, table):
         shown = f"{app_home.path.name}.{table}"
         if plan:
             now, batch = require_state(app_home, table)

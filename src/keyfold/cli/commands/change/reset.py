@@ -33,7 +33,7 @@ def command(
     from keyfold.engine.storage import contents
     from keyfold.errors import BadOption
 
-    with removal_dialog.found(name, home) as (opened, table):
+    with removal_dialog.find_table(name, home) as (opened, table):
         readers = removal_dialog.readers_of(opened, table)
         if readers and not with_readers:
             raise BadOption(
@@ -41,4 +41,4 @@ def command(
                 given=name,
                 hint=f"`keyfold reset {opened.path.name}.{table} --with-readers`, which resets all of them",
             )
-        removal_dialog.carried_out("reset", opened, contents.with_readers(opened, table), why, yes, json)
+        removal_dialog.carry_out("reset", opened, contents.with_readers(opened, table), why, yes, json)

@@ -30,7 +30,7 @@ def command(app: AppFile, home: Home = None, json: Json = False) -> None:
 
     with output.only_results():
         loaded = load(app)
-        app_home, findings = _examined(loaded, home)
+        app_home, findings = _examine(loaded, home)
     if json:
         output.json_document(_document(loaded.app.name, app_home, findings))
     else:
@@ -39,7 +39,7 @@ def command(app: AppFile, home: Home = None, json: Json = False) -> None:
         raise typer.Exit(max(codes))
 
 
-def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]:
+def _examine(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]:
     from keyfold.cli import output
     from keyfold.cli.app.loader import for_workers
     from keyfold.cli.home.spark_session import session_of
@@ -53,14 +53,14 @@ def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]
 
     settings = load(home=home)
     if home:
-        home_of(home)  # for its error, if that is no directory
+        home_of(home)  # for its error, if that is not a directory
     spec = loaded.app.spec()
     # Not local_app_home(), which creates the directory.
     here = AppHome(settings.local_directory / spec.name)
     if isinstance(settings.home, Path):
         here = AppHome(settings.home.resolve() / spec.name)
         stored = here.read_plan()  # also for its error, before Spark is started
-        if (known := compilation_record.recorded(spec, settings, here)) is not None:
+        if (known := compilation_record.read_compiled(spec, settings, here)) is not None:
             output.say(compilation_record.UNCHANGED)
             return here, findings_recorded(known, stored, here)
     for_workers(loaded)
@@ -75,7 +75,7 @@ def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]
         feeds = empty_feeds(spec, Path(directory) / "feeds")
         if isinstance(settings.home, Path):
             return here, findings_of(spark, spec, feeds, here.read_plan(), here)
-        with remote_home.explained(settings.home):
+        with remote_home.explain_errors(settings.home):
             storage = SparkStorage(session.kernel(spark), spark, f"{settings.home}/{spec.name}")
             app_home = AppHome(here.path, storage)
             return app_home, findings_of(spark, spec, feeds, app_home.read_plan(), app_home)

@@ -71,7 +71,7 @@ def command(
             handle.drain()
             report.update(_report(handle, data))
 
-        run_loop.lived(
+        run_loop.run_app(
             app(data).spec(),
             "the demo",
             home=directory,

@@ -20,7 +20,7 @@ _RUN: Final = "app"
 
 
 class _Commands(TyperGroup):
-    """What is no command is an app's file: `keyfold dev shop.py` is `keyfold dev app shop.py`."""
+    """A word that is not a command is an app's file: `keyfold dev shop.py` is `keyfold dev app shop.py`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
@@ -49,7 +49,7 @@ def command(
         typer.Option(
             "--home",
             metavar="DIR",
-            help="Where to keep state from one start to the next; else each start begins anew.",
+            help="Where to keep state from one start to the next; otherwise each start begins from scratch.",
             show_default=False,
         ),
     ] = None,

@@ -62,7 +62,7 @@ def command(
     from keyfold.engine.kafka import topics as created
     from keyfold.settings import load
 
-    wanted = [created.parsed(topic) for topic in topics or ()]
+    wanted = [created.parse_topic(topic) for topic in topics or ()]
     with Stopping() as stopping, _place(directory) as home, _broker(home, port, load()) as broker:
         for name, partitions in wanted:
             created.create(broker.address, name, partitions)

@@ -66,7 +66,7 @@ def command(
     from keyfold.plan import durations
     from keyfold.plan.validate.kafka_topics import checked_servers
 
-    name, partitions = topics.parsed(topic)
+    name, partitions = topics.parse_topic(topic)
     servers = checked_servers(servers, None)
     lag = timedelta(milliseconds=durations.millis(late_by, "--late-by"))
     load = Load(rate, keys, skew, late, lag, bad, seed)
@@ -76,7 +76,7 @@ def command(
         topics.create(servers, name, partitions)
         stopping.up()
         output.say(f"sending orders to {name} at {servers}")
-        found = _sent(servers, name, load, count, seconds_of(for_), stopping.asked.is_set)
+        found = _send(servers, name, load, count, seconds_of(for_), stopping.asked.is_set)
     if json:
         output.json_document({"topic": name, **found})
     else:
@@ -84,13 +84,13 @@ def command(
         print(f"{sum(found[kind] for kind in ('good', 'late', 'bad')):,} sent to {name}: {told}")
 
 
-def _sent(
+def _send(
     servers: str, topic: str, load: Any, count: int | None, seconds: float | None, asked: Any
 ) -> dict[str, Any]:
     """Sends until the end; how many of each kind were delivered."""
     import itertools
 
-    from keyfold.demo.load import messages, paced
+    from keyfold.demo.load import messages, pace
     from keyfold.engine.kafka.sending import Sender
 
     begun = time.monotonic()
@@ -100,7 +100,7 @@ def _sent(
 
     kinds = {"good": 0, "late": 0, "bad": 0}
     with Sender(servers) as sender:
-        for message in itertools.islice(paced(messages(load), load.rate, over), count):
+        for message in itertools.islice(pace(messages(load), load.rate, over), count):
             sender.send(topic, message.key, message.value)
             kinds[message.kind] += 1
     return {**kinds, "seconds": round(time.monotonic() - begun, 3)}

@@ -50,7 +50,7 @@ def explain(
     with output.only_results():
         loaded = load(app)
         for_workers(loaded)
-        found = pattern_trace.explained(loaded.app.spec(), table, rows, stream)
+        found = pattern_trace.explain_rows(loaded.app.spec(), table, rows, stream)
     if json:
         output.json_array(found)
     else:

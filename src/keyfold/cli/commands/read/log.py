@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from keyfold.cli.home.app_log import opened_log
+from keyfold.cli.home.app_log import open_log
 from keyfold.cli.options import Home, Json, OlderThan, TableName, age_of
 from keyfold.cli.reports.tail import Newest
 
@@ -35,7 +35,7 @@ def show(name: TableName, limit: Newest = None, home: Home = None, json: Json = 
     from keyfold.cli import formatting, output
     from keyfold.read import batches as log_batches
 
-    with opened_log(name, home) as (_, log):
+    with open_log(name, home) as (_, log):
         found = log_batches.of(log, limit)
     if json:
         output.json_document(found.document())
@@ -72,7 +72,7 @@ def verify(name: TableName, home: Home = None, json: Json = False) -> None:
     from keyfold.engine.log import retention
     from keyfold.read import batches as log_batches
 
-    with opened_log(name, home) as (_, log):
+    with open_log(name, home) as (_, log):
         gone, files, size = retention.totals(log).upto, 0, 0
         for manifests in log_batches.merged_together(log):
             there = (p for m in manifests for p in m.parts if p.kind != "change" or m.batch > gone)
@@ -99,7 +99,7 @@ def prune(name: TableName, older_than: OlderThan = None, home: Home = None, json
     from keyfold.engine.operations import unfinished
 
     age = age_of(older_than)
-    with opened_log(name, home) as (app_home, log), unfinished.held_or_running(app_home):
+    with open_log(name, home) as (app_home, log), unfinished.held_or_running(app_home):
         batches, size = retention.prune_side_outputs(log, age)
     if json:
         output.json_document({"batches": batches, "bytes": size})
@@ -123,7 +123,7 @@ def compact(name: TableName, home: Home = None, json: Json = False) -> None:
     from keyfold.engine.operations import unfinished
 
     batches, before, after = 0, Size(), Size()
-    with opened_log(name, home) as (app_home, log), unfinished.held(app_home) as lease:
+    with open_log(name, home) as (app_home, log), unfinished.held(app_home) as lease:
         for merge in Compaction(log, lease).run():
             output.say(f"batches {merge.of} merged")
             batches, before, after = batches + merge.batches, before + merge.before, after + merge.after

@@ -90,7 +90,7 @@ def command(
         more = wanted == "table" and limit is not None
         parts = tuple(key or ())
         given = parts[0] if len(parts) == 1 else parts or None
-        chosen = keys.narrowed(table.schema, where, given, since, until, ("--since", "--until"))
+        chosen = keys.narrow(table.schema, where, given, since, until, ("--since", "--until"))
         rows = app.views.scan(part, chosen, order_by, limit + 1 if more and limit is not None else limit)
         if wanted == "json":
             output.json_array(rows)
@@ -127,7 +127,7 @@ def _show(rows: Iterator[dict[str, Any]], schema: ViewSchema, limit: int | None,
     names = [column.name for column in schema.all]
     output.table(
         names,
-        (list(row.values()) for row in (drawn.seen(shown) if drawn else shown)),
+        (list(row.values()) for row in (drawn.watch(shown) if drawn else shown)),
         right=[column.name for column in schema.all if column.numeric],
     )
     if drawn:

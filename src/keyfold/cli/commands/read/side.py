@@ -136,12 +136,12 @@ def drop(
     Example: keyfold side drop duplicate shop.totals --older-than "30 days"
     """
     from keyfold.cli import formatting, output
-    from keyfold.cli.home.app_log import opened_log
+    from keyfold.cli.home.app_log import open_log
     from keyfold.engine.log import retention
     from keyfold.engine.operations import unfinished
 
     name_of_kind, age = kind_of(kind).name, age_of(older_than)
-    with opened_log(name, home) as (app_home, log), unfinished.held_or_running(app_home):
+    with open_log(name, home) as (app_home, log), unfinished.held_or_running(app_home):
         done = retention.drop_side_outputs(log, name_of_kind, age)
     if json:
         output.json_document({"batches": done.batches, "rows": done.rows, "bytes": done.bytes})

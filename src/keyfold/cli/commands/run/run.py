@@ -10,7 +10,7 @@ import typer
 from keyfold.cli.main import Interrupted
 from keyfold.cli.options import AppFile, For, Home, Json, seconds_of
 from keyfold.errors import BadOption, did_you_mean
-from keyfold.masking import shown
+from keyfold.masking import mask_value
 
 if TYPE_CHECKING:
     from keyfold.plan.nodes import AppSpec
@@ -80,7 +80,7 @@ def command(
         loaded = load(app)
         beside(loaded)
         spec = _with_every(loaded.app.spec(), every)
-        ended, status, number = run_loop.lived(
+        ended, status, number = run_loop.run_app(
             spec,
             loaded.path.name,
             home=home,
@@ -116,7 +116,7 @@ def settings_of(given: list[str] | None, master: str | None) -> dict[str, Any]:
 
 def _settings(given: list[str]) -> dict[str, Any]:
     """`--set` as settings: names with a dot are Spark's."""
-    from keyfold.settings import Settings, listed
+    from keyfold.settings import Settings, public_settings
 
     own: dict[str, Any] = {}
     spark: dict[str, str] = {}
@@ -129,7 +129,7 @@ def _settings(given: list[str]) -> dict[str, Any]:
         elif name in Settings.model_fields and name != "spark":
             own[name] = value
         else:
-            names = [known for known in listed() if known != "spark"]
+            names = [known for known in public_settings() if known != "spark"]
             hint = did_you_mean(name, names, f"one of: {', '.join(names)}, or a name that begins with spark.")
-            raise BadOption(f"unknown setting {name}", given=f"{name}={shown(name, value)}", hint=hint)
+            raise BadOption(f"unknown setting {name}", given=f"{name}={mask_value(name, value)}", hint=hint)
     return {**own, **({"spark": spark} if spark else {})}

@@ -115,7 +115,7 @@ def prune(
     with open_app(app, home) as app_home:
         with unfinished.held_or_running(app_home) as held:
             found = Deletion(app_home, why, held).prune(keep, age)
-        dialog.deleted([one.name for one in found], json)
+        dialog.report_deleted([one.name for one in found], json)
 
 
 def delete(name: Name, app: AppName = None, why: Why = None, home: Home = None, json: Json = False) -> None:
@@ -135,7 +135,7 @@ def delete(name: Name, app: AppName = None, why: Why = None, home: Home = None, 
         checked_name(name)
         with unfinished.held_or_running(app_home) as held:
             Deletion(app_home, why, held).delete(name)
-        dialog.deleted([name], json)
+        dialog.report_deleted([name], json)
 
 
 def export(

@@ -61,7 +61,7 @@ def size(
     Example: keyfold state size shop.totals --partitions 8 --bound 10GB
     """
     from keyfold.cli import output
-    from keyfold.cli.home.removal_dialog import found
+    from keyfold.cli.home.removal_dialog import find_table
     from keyfold.cli.home.spark_session import own_spark
     from keyfold.cli.reports import size_forecast
     from keyfold.engine.state import size as state_size
@@ -70,9 +70,9 @@ def size(
     from keyfold.errors import QueryError
 
     most = None if bound is None else size_forecast.bytes_of(bound)
-    with found(name, home) as (app_home, table):
+    with find_table(name, home) as (app_home, table):
         table_home = app_home.table(table)
-        batch, now = table_home.committed(), table_home.spark.partitions()
+        batch, now = table_home.committed_batch(), table_home.spark.partitions()
         if batch is None or now is None:
             raise QueryError(f"{app_home.path.name}.{table} has no state yet", reason="not_ready", given=name)
         checkpoint = table_home.storage.below("checkpoint")

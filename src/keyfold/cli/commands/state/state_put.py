@@ -30,21 +30,21 @@ def delete(name: TableName, key: KeyValues, why: Why = None, home: Home = None, 
     It is removed from the state, from the view, and from the tables that read this one.
 
     The app must be stopped. A savepoint of it is made first. The new state is written beside the old one and
-    read back before it takes its place. Rows of the key that arrive later start it anew; the log keeps its
+    read back before it takes its place. Later rows of the key start over; the log keeps its
     earlier changes: `keyfold forget` erases those too.
 
     Example: keyfold state delete shop.totals eu --why "a test customer"
     """
     from keyfold.cli import output
-    from keyfold.cli.home.removal_dialog import found
+    from keyfold.cli.home.removal_dialog import find_table
     from keyfold.cli.home.spark_session import own_spark
     from keyfold.engine.savepoint.capture import silent
     from keyfold.engine.surgery import surgery as key_surgery
 
     with (
-        found(name, home) as (app_home, table),
+        find_table(name, home) as (app_home, table),
         own_spark(home, stopped=app_home) as spark,
-        key_surgery.begun(spark, app_home, table, key, why, output.say, silent) as surgery,
+        key_surgery.begin(spark, app_home, table, key, why, output.say, silent) as surgery,
     ):
         entry = key_surgery.delete(surgery)
     _report(app_home, table, entry, json)
@@ -78,23 +78,23 @@ def put(
     from keyfold.cli.app.loader import for_workers, load
     from keyfold.cli.home.app_home import open_app
     from keyfold.cli.home.spark_session import own_spark
-    from keyfold.engine.savepoint.capture import chosen, silent
+    from keyfold.engine.savepoint.capture import choose_tables, silent
     from keyfold.engine.surgery import surgery as key_surgery
 
     with output.only_results():
         loaded = load(app)
         for_workers(loaded)
         spec = loaded.app.spec()
-        chosen(spec.name, [one.name for one in spec.tables], [table])
+        choose_tables(spec.name, [one.name for one in spec.tables], [table])
         with open_app(spec.name, home) as app_home, own_spark(home, stopped=app_home) as spark:
-            compiled = _compiled(spark, spec, table, app_home)
+            compiled = _compile_table(spark, spec, table, app_home)
             key, columns = _split(words, len(next(t for t in spec.tables if t.name == table).keys))
-            with key_surgery.begun(spark, app_home, table, key, why, output.say, silent) as surgery:
+            with key_surgery.begin(spark, app_home, table, key, why, output.say, silent) as surgery:
                 entry = key_surgery.put(surgery, compiled, columns)
     _report(app_home, table, entry, json)
 
 
-def _compiled(spark: SparkSession, spec: AppSpec, table: str, home: AppHome) -> Compiled:
+def _compile_table(spark: SparkSession, spec: AppSpec, table: str, home: AppHome) -> Compiled:
     """The table as the file declares it, which must be how its state was written."""
     from keyfold.cli.app.check import empty_feeds
     from keyfold.engine.compile.table import compile_app

@@ -63,16 +63,16 @@ def read(
     Example: keyfold state read shop.totals --key eu
     """
     from keyfold.cli import output
-    from keyfold.cli.home.removal_dialog import found
+    from keyfold.cli.home.removal_dialog import find_table
     from keyfold.cli.home.spark_session import own_spark
     from keyfold.engine.state import parts as state_parts
     from keyfold.engine.state_reading import state_of
 
-    with found(name, home) as (app_home, table), _read(app_home, savepoint):
+    with find_table(name, home) as (app_home, table), _read(app_home, savepoint):
         state = state_of(app_home, table, batch, savepoint)
         with own_spark(home) as spark:
             known = state.parts(spark)
-            wanted = state_parts.found(state.table, known, part)
+            wanted = state_parts.find_part(state.table, known, part)
             read = state.rows(spark, wanted, key or ())
             # While Spark is up, which even the names of columns need.
             columns = read.frame.columns
@@ -115,12 +115,12 @@ def diff(
     Example: keyfold state diff before-upgrade now shop.totals
     """
     from keyfold.cli import output
-    from keyfold.cli.home.removal_dialog import found
+    from keyfold.cli.home.removal_dialog import find_table
     from keyfold.cli.home.spark_session import own_spark
     from keyfold.engine.state import diff as state_diff
 
     with ExitStack() as opened:
-        app_home, table = opened.enter_context(found(name, home))
+        app_home, table = opened.enter_context(find_table(name, home))
         one, other = (_side(opened, app_home, table, word, home) for word in (a, b))
         spark = opened.enter_context(own_spark(home))
         changes = list(state_diff.differences(spark, one, other, part, limit + 1))
@@ -142,7 +142,7 @@ def _change(one: KeyDifference) -> dict[str, Any]:
 
 
 def _side(opened: ExitStack, app_home: AppHome, table: str, word: str, home: str | None) -> StateOf:
-    from keyfold.cli.home.removal_dialog import found
+    from keyfold.cli.home.removal_dialog import find_table
     from keyfold.engine.savepoint.savepoints import Savepoints
     from keyfold.engine.state_reading import state_of
 
@@ -153,5 +153,5 @@ def _side(opened: ExitStack, app_home: AppHome, table: str, word: str, home: str
     if word in Savepoints(app_home).names():
         opened.enter_context(_read(app_home, word))
         return state_of(app_home, table, savepoint=word)
-    other, same = opened.enter_context(found(f"{word}.{table}", home))
+    other, same = opened.enter_context(find_table(f"{word}.{table}", home))
     return state_of(other, same)

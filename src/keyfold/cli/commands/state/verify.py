@@ -43,7 +43,7 @@ def command(
     with output.only_results():
         loaded = load(app)
         for_workers(loaded)
-        found, repaired = _verified(loaded.app.spec(), tables or [], repair, why, home)
+        found, repaired = _verify(loaded.app.spec(), tables or [], repair, why, home)
     if json:
         output.json_document({"app": loaded.app.name, "tables": [_document(one, repaired) for one in found]})
     else:
@@ -55,7 +55,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _verified(
+def _verify(
     spec: AppSpec, tables: list[str], repair: bool, why: str | None, home: str | None
 ) -> tuple[list[Verified], set[str]]:
     from keyfold.cli.app.check import empty_feeds
@@ -64,9 +64,9 @@ def _verified(
     from keyfold.engine.compile.table import compile_app
     from keyfold.engine.operations import unfinished
     from keyfold.engine.recovery import definition_check, verification, view_rebuild, view_rebuilding
-    from keyfold.engine.savepoint.capture import chosen
+    from keyfold.engine.savepoint.capture import choose_tables
 
-    wanted = chosen(spec.name, [table.name for table in spec.tables], tables)
+    wanted = choose_tables(spec.name, [table.name for table in spec.tables], tables)
     with (
         open_app(spec.name, home) as app_home,
         own_spark(home, stopped=app_home) as spark,
@@ -81,7 +81,7 @@ def _verified(
         found = [verification.verify(spark, one, app_home, view) for one in compiled]
         wrong = {one.table: one.batch for one in found if repair and not one.equal and one.batch is not None}
         if wrong:
-            with view_rebuilding.audited(app_home, view, "verify --repair", why, wrong):
+            with view_rebuilding.audit_rebuild(app_home, view, "verify --repair", why, wrong):
                 for one in compiled:
                     if one.spec.name in wrong:
                         view_rebuild.rebuild(spark, view, one, app_home, wrong[one.spec.name])

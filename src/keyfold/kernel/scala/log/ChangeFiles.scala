@@ -61,7 +61,7 @@ class ChangeFiles(log: LogDirectory, manifests: => Seq[ChangeManifest], size: =>
   }
 
   private def checkRows(part: ChangePart, status: FileStatus): Unit = {
-    // Without options it would read Hadoop's settings from their files anew for each part.
+    // Without options it would read Hadoop's settings from their files again for each part.
     val options = HadoopReadOptions.builder(log.conf).build()
     val file = HadoopInputFile.fromStatus(status, log.conf)
     val rows = try Using.resource(ParquetFileReader.open(file, options)) {

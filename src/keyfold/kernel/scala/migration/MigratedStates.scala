@@ -22,7 +22,7 @@ case class OldStateLayout(keyWidth: Int, valueWidth: Int) {
 
 /**
  * Turns the states of an old definition into what the state store has under the new one. Timers follow from
- * states and are made anew.
+ * states and are recreated.
  */
 case class MigratedStates(
     families: StoredFamilies,

@@ -177,7 +177,7 @@ class PatternDeclaration(
   /** The fingerprint of each part, however it was spelt. */
   def meaning(fingerprint: Fingerprint): Seq[(String, String)] = {
     val names = matchColumns.map(a => a.exprId -> s"match.${a.name}").toMap
-    // The name of an `until` goes on with its text.
+    // The name of an `until` continues with its text.
     def name(number: Int) = automaton.conditionNames(number).takeWhile(_ != ' ')
     val conditions = declaredConditions.zipWithIndex.map { case (c, i) =>
       s"condition:${name(i)}:$i" -> fingerprint(c, names)

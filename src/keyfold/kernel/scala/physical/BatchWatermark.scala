@@ -6,7 +6,7 @@ package org.apache.spark.sql.keyfold.physical
  * below them.
  *
  * A step reads it on the driver, when its RDD is built, and sends the value to its tasks. Spark plans every
- * batch anew, so an object serves one batch; copies that Spark makes of a physical node share the object.
+ * batch again, so an object serves one batch; copies that Spark makes of a physical node share the object.
  */
 final class BatchWatermark {
   /** None in plans without a watermark. */

@@ -16,7 +16,7 @@ case class HeldBy(partition: String, newestMs: Long, sinceMs: Long)
  * does not count until it has one again, nor does one that never had a row.
  *
  * `begun` are the times at the end of an earlier run, from the manifest of its last batch. How long a
- * partition has been idle is counted anew: its rows may have waited while nobody read them.
+ * partition has been idle is counted from zero: its rows may have waited while nobody read them.
  */
 final class PartitionClock(idleMs: Option[Long], begun: Map[String, Long], now: () => Long) {
   private val newest = mutable.TreeMap.empty[String, Long] ++ begun

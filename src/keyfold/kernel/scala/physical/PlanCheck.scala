@@ -27,7 +27,7 @@ object PlanCheck {
     val found =
       try shape(SparkStreamingPlan(session, samplePlan)).orElse(joinShape)
       catch {
-        // A method or class that is gone, or a node that no strategy plans.
+        // A missing method or class, or a node that no strategy plans.
         case e @ (_: LinkageError | _: AssertionError) => Some(s"cannot plan keyfold's operators ($e)")
         case NonFatal(e) => Some(s"cannot plan keyfold's operators ($e)")
       }

@@ -46,7 +46,7 @@ object QuickTimestamp {
       text(from + 13) != ':' || text(from + 16) != ':') return Other
     val day = dayOf(text, from)
     val (hour, minute, second) = (two(text, from + 11), two(text, from + 14), two(text, from + 17))
-    // A text that is no number is below zero.
+    // A text that is not a number is below zero.
     if (day == Other || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 59) Other
     else day * 86400L + hour * 3600 + minute * 60 + second
   }

@@ -45,7 +45,7 @@ trait PaneAssigner extends Serializable { def of(micros: Long): Long }
 
 /**
  * Tumbling and sliding windows: the k-th is [starts.at(k), ends.at(k)). A pane lies between two adjacent
- * edges: every window is made of whole panes, whatever its size and step, so that a row is folded once.
+ * edges: every window consists of whole panes, whatever its size and step, so that a row is folded once.
  */
 case class WindowGrid(starts: WindowEdges, ends: WindowEdges) extends PaneAssigner {
   val tumbling: Boolean = starts.every == ends.offset - starts.offset

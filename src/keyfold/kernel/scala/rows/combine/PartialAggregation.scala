@@ -16,7 +16,7 @@ import org.apache.spark.sql.keyfold.spark.scan.SparkColumnarRows
 /**
  * Folds a table's rows per key before the shuffle, so that a hot key costs one row per partition. The map
  * holds at most `entries` keys, and no more than the task's share of memory: when it is full its states are
- * sent on and it starts anew, and when keys hardly repeat aggregation is switched off, so that a row costs a
+ * sent on and it starts over, and when keys hardly repeat aggregation is switched off, so that a row costs a
  * conversion and no lookup. With no `entries` at all every row is sent on at once, as a state of its own.
  */
 case class PartialAggregation(

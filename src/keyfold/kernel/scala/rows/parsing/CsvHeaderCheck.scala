@@ -53,7 +53,7 @@ private class CsvHeaders(h: CsvHeaderCheck) {
     wrong == null
   }
 
-  /** Asked for when all rows have been read. A file without any may still be one line that is no header. */
+  /** Asked for when all rows have been read. A file without any may be one line that is not a header. */
   def rejected: Iterator[InternalRow] = {
     // Fail rather than lose rows, should Spark plan scans in another way.
     if (h.files.isEmpty && seen.valuesIterator.exists(_ != null))

@@ -19,7 +19,7 @@ import org.apache.spark.util.SerializableConfiguration
 case class StateStoreName(operator: Long, store: String)
 
 /**
- * Writes the state of a stopped query anew, as a batch of its own after the last one, which reads no rows:
+ * Rewrites the state of a stopped query, as a batch of its own after the last one, which reads no rows:
  * with other rows, or in another number of partitions. It is what Spark's `StateRewriter` and
  * `OfflineStateRepartitionRunner` do, which can't write a join (see `SparkStoreWriter`).
  */
