@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from typing import Final
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 SECRETS: Final = ("password", "sslpassword")
 _known: dict[str, dict[str, str]] = {}
@@ -44,6 +44,4 @@ def split(setting: str) -> tuple[str, dict[str, str]]:
     if colon:
         secrets["password"] = unquote(password)
     public = urlencode([pair for pair in options if pair[0] not in SECRETS], safe="/:,")
-    netloc = f"{user}{at}{hosts}"
-    scheme = "postgresql" if parts.scheme == "postgres" else parts.scheme
-    return urlunsplit((scheme, netloc, parts.path, public, "")), secrets
+    return f"{parts.scheme}://{user}{at}{hosts}{parts.path}{'?' * bool(public)}{public}", secrets

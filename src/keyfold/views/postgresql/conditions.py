@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+from keyfold.errors import QueryError
 from keyfold.views.contract import OrderBy, Where
 from keyfold.views.postgresql.codec import Codec, codec_of
 from keyfold.views.postgresql.escaped_text import like_pattern
@@ -19,13 +20,18 @@ from keyfold.views.types.scalars import Floating
 
 # A literal between two values of a type is replaced by the lower one, which turns < and >= around.
 _BETWEEN_VALUES: Final = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
+_MOST_VALUES: Final = 30_000
 _BEYOND: Final = "9223372036854775808::double precision"
 
 
 def where_sql(where: Where, schema: ViewSchema) -> tuple[str, list[Any]]:
     """The condition of a `where` and its parameters; `TRUE` without a filter."""
     params: list[Any] = []
-    return _condition(filter_of(where, schema), schema, params), params
+    condition = _condition(filter_of(where, schema), schema, params)
+    if len(params) > _MOST_VALUES:
+        hint = "`in (...)` with all values, which counts as one"
+        raise QueryError(f"where has more than {_MOST_VALUES:,} values", where=schema.table, hint=hint)
+    return condition, params
 
 
 def order_sql(order_by: OrderBy, schema: ViewSchema) -> str:

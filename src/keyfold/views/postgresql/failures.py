@@ -28,6 +28,8 @@ _LOCKED: Final = ("55P03",)
 _DEPENDENT: Final = ("2BP01",)
 _FORBIDDEN: Final = ("42501",)
 _DAMAGED: Final = ("XX001", "XX002")
+# Too complex a filter, or one with values that the server does not take.
+_ASKED: Final = ("54", "22")
 _NOTHING: Final = ("42P01", "3F000")
 
 
@@ -63,7 +65,7 @@ def reading(where: object, table: str | None = None) -> Iterator[None]:
         what = "view" if table else "views"
         raise QueryError(
             f"cannot read the {what}: {_text(error)}",
-            reason="not_ready",
+            reason="bad_request" if (error.sqlstate or "").startswith(_ASKED) else "not_ready",
             where=table or where,
             hint=_advice(error),
         ) from error
