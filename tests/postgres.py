@@ -87,6 +87,11 @@ class Server:
         assert wait_until(lambda: process.poll() is not None or self._answers(), 60)
         assert process.poll() is None, self._log.read_text()[-3000:]
 
+    @property
+    def runs(self) -> bool:
+        """Whether it has been started, and neither stopped nor killed."""
+        return self._process is not None
+
     def stop(self) -> None:
         """Stops the server; sessions are ended."""
         if self._process is not None:
@@ -109,7 +114,8 @@ class Server:
         """Runs statements as the administrator; the rows of the last."""
         import psycopg
 
-        with psycopg.connect(self.address(database=database), autocommit=True) as connection:
+        options = "-c DateStyle=ISO -c TimeZone=UTC"
+        with psycopg.connect(self.address(database=database), autocommit=True, options=options) as connection:
             cursor = connection.cursor()
             for statement in statements:
                 cursor.execute(statement)

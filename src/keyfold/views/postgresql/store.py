@@ -42,9 +42,16 @@ class PostgresStore(ViewStore):
         self._pool = Pool(location)
         self._catalog = Catalog(location)
         if not read_only:
-            with failures.writing(where), self._pool.use(connections.CHANGE) as connection:
-                self._catalog.prepare(connection)
-                connection.execute("COMMIT")
+            try:
+                self._prepare()
+            except BaseException:
+                self._pool.close()
+                raise
+
+    def _prepare(self) -> None:
+        with failures.writing(self._where), self._pool.use(connections.CHANGE) as connection:
+            self._catalog.prepare(connection)
+            connection.execute("COMMIT")
 
     def create(self, schema: ViewSchema) -> None:
         with self._change(schema.table) as connection:
