@@ -268,7 +268,7 @@ def test_a_new_kind_needs_no_file_that_its_recipe_does_not_name(toy: Toy) -> Non
         (TOYS[1], "READERS = {'files': 1, 'rows': 2, 'kafka': 3}\n"),
         (TOYS[2], "from keyfold.views.sqlite.store import SqliteStore\n"),
         (TOYS[2], "on = settings.views == 'sqlite'\n"),
-        (TOYS[2], "from keyfold.views import postgresql\n"),
+        (TOYS[2], "from keyfold.views.postgresql.store import PostgresStore\n"),
     ],
 )  # fmt: skip
 def test_a_new_place_that_tells_kinds_apart_is_noticed(tmp_path: Path, toy: Toy, code: str) -> None:

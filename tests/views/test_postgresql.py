@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -13,6 +14,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 
+from keyfold.cli.main import main
 from keyfold.errors import BadName, HomeUnusable, QueryError, RunError
 from keyfold.views import stores
 from keyfold.views.contract import Column, Location, ViewSchema, ViewStore
@@ -45,7 +47,8 @@ def write(store: ViewStore, schema: ViewSchema, batch: int, *rows: tuple[Any, ..
 def located(postgres: Server, tmp_path: Path) -> Callable[..., PostgresViews]:
     def at(user: str | None = None, address: str | None = None, app: str = "shop") -> PostgresViews:
         found = address or postgres.address(user)
-        views = stores.views_at(Location(stores.address_of(found), app, tmp_path.as_uri(), tmp_path / app))
+        home = f"file://{tmp_path}/{app}"
+        views = stores.views_at(Location(stores.address_of(found), app, home, tmp_path / app))
         assert isinstance(views, PostgresViews)
         return views
 
@@ -326,18 +329,24 @@ def roles(postgres: Server) -> None:
 
 @pytest.mark.usefixtures("roles")
 class TestRights:
-    def test_a_writer_needs_a_schema_and_a_reader_only_to_read(
-        self, postgres: Server, located: Callable[..., PostgresViews]
+    def test_what_ddl_prints_is_enough_for_a_writer_and_for_a_reader(
+        self,
+        postgres: Server,
+        located: Callable[..., PostgresViews],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
     ) -> None:
         writer, reader = located("writer"), located("reader")
         with pytest.raises(RunError, match=r"(?s)permission denied.*keyfold views ddl"):
             writer.open(read_only=False)
-        postgres.sql(
-            f"CREATE SCHEMA {writer.schema} AUTHORIZATION writer",
-            f"GRANT USAGE ON SCHEMA {writer.schema} TO reader",
-            f"ALTER DEFAULT PRIVILEGES FOR ROLE writer IN SCHEMA {writer.schema} "
-            "GRANT SELECT ON TABLES TO reader",
-        )
+        monkeypatch.setenv("KEYFOLD_VIEWS", postgres.address("writer"))
+        roles = ["--writer", "writer", "--reader", "reader"]
+        command = ["views", "ddl", "shop", *roles, "--home", str(tmp_path)]
+        assert main(command) == 0
+        script = capsys.readouterr().out
+        assert f'CREATE SCHEMA "{writer.schema}" AUTHORIZATION "writer";' in script
+        postgres.sql("REVOKE TEMPORARY ON DATABASE postgres FROM PUBLIC", script)
         with writer.open(read_only=False) as store, reader.open(read_only=True) as reading:
             store.create(TOTALS)
             write(store, TOTALS, 0, ("eu", 1, 1.0))
@@ -345,7 +354,11 @@ class TestRights:
             store.rebuild("Totals", TOTALS, (), 0, AT)
             write(store, TOTALS, 1, ("eu", 1, 1.0))
             assert reading.count("Totals") == 1
+            assert len(store.compare(TOTALS, (), None, 5)) == 1
             store.purge()
+            assert main([*command, "--json"]) == 0
+            tables = json.loads(capsys.readouterr().out)["tables"]
+            assert '"revenue" double precision' in tables[1]
             with pytest.raises(RunError, match="must be owner"), reader.open(read_only=False) as other:
                 other.drop("Totals")
         writer.remove()
@@ -378,6 +391,16 @@ class TestRights:
         views = located(address=setting)
         assert views.location.address == plain
         views.open(read_only=False).close()
+
+    def test_doctor_says_what_is_wrong_with_the_database(
+        self, postgres: Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        setting = postgres.address(SECURED).replace(SECURED, f"{SECURED}:geheim")
+        ok, found, do = stores.condition(setting)
+        assert (ok, "password authentication failed" in found, "PGPASSWORD" in str(do)) == (False, True, True)
+        ok, found, do = stores.condition(postgres.address())
+        assert (ok, found.split(",")[0][:11], do) == (True, "PostgreSQL ", None)
+        assert stores.condition("none") == (True, "none", None)
 
     def test_a_database_of_another_encoding_is_refused(
         self, postgres: Server, located: Callable[..., PostgresViews]

@@ -51,6 +51,15 @@ def views_at(location: Location) -> Views:
     return STORES[name](location)
 
 
+def condition(setting: str) -> tuple[bool, str, str | None]:
+    """Whether the store of a setting can be used, what it is, and what to do; for `keyfold doctor`."""
+    if not setting.startswith("postgresql:"):
+        return True, setting, None
+    from keyfold.views.postgresql.database import condition
+
+    return condition(address_of(setting))
+
+
 def views_in(copy: Path) -> Views:
     """The views in a file: a copy that `copy_to` has made, which can be read and changed like any views."""
     from keyfold.views.sqlite.file import SqliteFile

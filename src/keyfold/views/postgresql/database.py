@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from keyfold.errors import KeyfoldError
 from keyfold.masking import masked
 from keyfold.views.contract import Location, Views
 from keyfold.views.postgresql import connections, failures
@@ -57,3 +58,14 @@ class PostgresViews(Views):
             source.tables()
             with self.open(read_only=False) as target:
                 target.replace_all(source)
+
+
+def condition(address: str) -> tuple[bool, str, str | None]:
+    """Whether a server can be used, what it is, and what to do."""
+    try:
+        location = Location(address, "doctor", "", Path())
+        with failures.reading(masked(address)), connections.opened(location) as connection:
+            version = connection.info.server_version // 10_000
+    except KeyfoldError as error:
+        return False, error.what, error.hint or "see what the server logs"
+    return True, f"PostgreSQL {version}, {masked(address)}", None

@@ -122,7 +122,9 @@ def _advice(error: psycopg.Error) -> str | None:
     if _is(error, _DAMAGED):
         return "restore the database from a backup; or drop the table as follows: " + RECOVERY
     if error.sqlstate == "54000":
-        return "PostgreSQL's indexes take keys of up to 2,700 bytes; keep the views of longer ones in SQLite"
+        return (
+            "PostgreSQL's indexes take keys of up to 2,700 bytes; keep views with longer ones in a local file"
+        )
     return None
 
 

@@ -48,7 +48,7 @@ class Texts(ABC):
         raise RunError(
             "PostgreSQL's calendar has no such year",
             given=self._shown(value),
-            hint="reject such rows (where=), replace the value, or keep the views in SQLite",
+            hint="reject such rows (where=), replace the value, or keep the views in a local file",
         )
 
     @abstractmethod
