@@ -32,8 +32,9 @@ _SETTINGS: Final = {
     "datestyle": "German",
     "lc_messages": "C",
 }
-# Whose password is asked for.
 SECURED: Final = "secured"
+"""The role whose password is asked for."""
+PASSWORD: Final = "s3 cret"
 _ACCESS: Final = f"""
 host all {SECURED} 127.0.0.1/32 scram-sha-256
 host all all 127.0.0.1/32 trust
@@ -142,6 +143,8 @@ def running() -> Iterator[Server]:
         server = Server(bin, directory)
         server.start()
         try:
+            server.sql(f"CREATE ROLE {SECURED} LOGIN PASSWORD '{PASSWORD}'")
+            server.sql(f"GRANT CREATE ON DATABASE postgres TO {SECURED}")
             yield server
         finally:
             server.stop()

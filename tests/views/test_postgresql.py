@@ -22,7 +22,7 @@ from keyfold.views.postgresql import failures, temporal_text
 from keyfold.views.postgresql.database import PostgresViews
 from keyfold.views.query.filters import OneOf
 from keyfold.views.types.parse import parse
-from tests.postgres import SECURED, Server
+from tests.postgres import PASSWORD, SECURED, Server
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -321,10 +321,7 @@ class TestByHand:
 
 @pytest.fixture(scope="module")
 def roles(postgres: Server) -> None:
-    postgres.sql(
-        *(f"CREATE ROLE {name} LOGIN" for name in ("writer", "reader")),
-        f"CREATE ROLE {SECURED} LOGIN PASSWORD 's3 cret'",
-    )
+    postgres.sql("CREATE ROLE writer LOGIN", "CREATE ROLE reader LOGIN")
 
 
 @pytest.mark.usefixtures("roles")
@@ -372,7 +369,6 @@ class TestRights:
         monkeypatch: pytest.MonkeyPatch,
         tmp_path: Path,
     ) -> None:
-        postgres.sql(f"GRANT CREATE ON DATABASE postgres TO {SECURED}")
         plain = postgres.address(SECURED)
         monkeypatch.setenv("PGPASSFILE", str(tmp_path / "none"))
         with pytest.raises(HomeUnusable, match=r"(?s)password.*PGPASSWORD"):
@@ -380,7 +376,7 @@ class TestRights:
         with pytest.raises(QueryError, match=r"(?s)password.*pgpass"):
             located(address=plain).exists()
         setting = plain.replace(SECURED, f"{SECURED}:s3%20cret")
-        for variable, value in (("PGPASSWORD", "s3 cret"), ("KEYFOLD_VIEWS", setting)):
+        for variable, value in (("PGPASSWORD", PASSWORD), ("KEYFOLD_VIEWS", setting)):
             with monkeypatch.context() as patched:
                 patched.setenv(variable, value)
                 located(address=plain).open(read_only=False).close()
