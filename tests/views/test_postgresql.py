@@ -18,6 +18,7 @@ from keyfold.cli.main import main
 from keyfold.errors import BadName, HomeUnusable, QueryError, RunError
 from keyfold.views import stores
 from keyfold.views.contract import Column, Location, ViewSchema, ViewStore
+from keyfold.views.postgresql import address as addresses
 from keyfold.views.postgresql import failures, temporal_text
 from keyfold.views.postgresql.database import PostgresViews
 from keyfold.views.query.filters import OneOf
@@ -371,6 +372,7 @@ class TestRights:
     ) -> None:
         plain = postgres.address(SECURED)
         monkeypatch.setenv("PGPASSFILE", str(tmp_path / "none"))
+        monkeypatch.setattr(addresses, "_known", {})
         with pytest.raises(HomeUnusable, match=r"(?s)password.*PGPASSWORD"):
             located(address=plain).open(read_only=False)
         with pytest.raises(QueryError, match=r"(?s)password.*pgpass"):

@@ -118,6 +118,7 @@ def test_a_password_is_not_in_the_home_and_the_views_are_found_without_the_setti
     tmp_path: Path, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = postgres.address(SECURED)
+    monkeypatch.setattr(addresses, "_known", {})
     home = local_app_home(tmp_path, "shop")
     with home.views.open(read_only=False) as store:
         store.create(SCHEMA)
