@@ -61,6 +61,7 @@ class Server:
         if os.getuid() == 0:
             owner = pwd.getpwnam("postgres")
             os.chown(directory, owner.pw_uid, owner.pw_gid)
+            _let_others_pass(directory)
             self._user = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
         self.admin = "postgres" if self._user else getpass.getuser()
         self._process: subprocess.Popen[bytes] | None = None
@@ -133,9 +134,17 @@ class Server:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+def _let_others_pass(directory: Path) -> None:
+    """Lets other users through the directories above: that of temporary files may be root's alone."""
+    for parent in directory.parents:
+        mode = parent.stat().st_mode
+        if not mode & 0o001:
+            parent.chmod(mode | 0o001)
+
+
 @contextmanager
 def running() -> Iterator[Server]:
-    """A server that runs for a while; its user could not enter a directory of pytest's."""
+    """A server that runs for a while."""
     bin = programs()
     assert bin is not None
     directory = Path(mkdtemp(prefix="keyfold-postgres-"))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from keyfold.cli.main import main
+from keyfold.engine.polling import wait_until
 from keyfold.errors import BadName, HomeUnusable, QueryError, RunError
 from keyfold.views import stores
 from keyfold.views.contract import Column, Location, ViewSchema, ViewStore
@@ -378,7 +381,12 @@ class TestRights:
         with pytest.raises(QueryError, match=r"(?s)password.*pgpass"):
             located(address=plain).exists()
         setting = plain.replace(SECURED, f"{SECURED}:s3%20cret")
-        for variable, value in (("PGPASSWORD", PASSWORD), ("KEYFOLD_VIEWS", setting)):
+        alias = setting.replace("postgresql", "postgres", 1)
+        for variable, value in (
+            ("PGPASSWORD", PASSWORD),
+            ("KEYFOLD_VIEWS", setting),
+            ("KEYFOLD_VIEWS", alias),
+        ):
             with monkeypatch.context() as patched:
                 patched.setenv(variable, value)
                 located(address=plain).open(read_only=False).close()
@@ -438,14 +446,37 @@ def test_nothing_of_an_erased_row_is_left_in_the_files_of_the_table(
     assert store.count("Totals") == 2
 
 
-def test_a_commit_is_durable_whatever_the_server_says(postgres: Server, views: PostgresViews) -> None:
-    postgres.sql("ALTER DATABASE postgres SET synchronous_commit = off")
+def test_a_commit_is_durable_and_waits_for_its_rows_whatever_the_server_says(
+    postgres: Server, views: PostgresViews
+) -> None:
+    limits = ("statement_timeout", "idle_in_transaction_session_timeout")
+    postgres.sql(
+        "ALTER DATABASE postgres SET synchronous_commit = off",
+        *(f"ALTER DATABASE postgres SET {name} = '1s'" for name in limits),
+    )
     try:
         with closing(views.open(read_only=False)) as store, store._pool.use("BEGIN") as connection:
             assert connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
             assert connection.execute("SHOW TimeZone").fetchone() == ("UTC",)
+            assert {connection.execute(f"SHOW {name}").fetchone() for name in limits} == {("0",)}
     finally:
-        postgres.sql("ALTER DATABASE postgres RESET synchronous_commit")
+        postgres.sql("ALTER DATABASE postgres RESET ALL")
+
+
+def test_a_store_that_nobody_closes_leaves_no_session(postgres: Server, views: PostgresViews) -> None:
+    def sessions() -> int:
+        ((number,),) = postgres.sql(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'keyfold lost'"
+        )
+        return int(number)
+
+    lost = replace(views, location=replace(views.location, app="lost")).open(read_only=True)
+    with pytest.raises(QueryError):
+        lost.tables()
+    assert sessions() == 1
+    del lost
+    gc.collect()
+    assert wait_until(lambda: sessions() == 0, 10)
 
 
 def test_a_page_by_key_begins_at_its_key_in_the_index(

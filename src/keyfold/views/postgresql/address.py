@@ -44,4 +44,5 @@ def split(setting: str) -> tuple[str, dict[str, str]]:
     if colon:
         secrets["password"] = unquote(password)
     public = urlencode([pair for pair in options if pair[0] not in SECRETS], safe="/:,")
-    return f"{parts.scheme}://{user}{at}{hosts}{parts.path}{'?' * bool(public)}{public}", secrets
+    scheme = "postgresql" if parts.scheme == "postgres" else parts.scheme
+    return f"{scheme}://{user}{at}{hosts}{parts.path}{'?' * bool(public)}{public}", secrets

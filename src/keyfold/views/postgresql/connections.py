@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -71,6 +72,9 @@ def _prepare(connection: psycopg.Connection[Any]) -> None:
         "extra_float_digits": "1",
         "lock_timeout": f"{_LOCK_SECONDS}s",
         "work_mem": _SORT_MEMORY,
+        # A batch waits for its rows, and a slow reader holds a scan.
+        "statement_timeout": "0",
+        "idle_in_transaction_session_timeout": "0",
     }
     calls = ", ".join(["set_config(%s, %s, false)"] * len(settings))
     connection.execute(f"SELECT {calls}", [part for pair in settings.items() for part in pair])
@@ -96,6 +100,8 @@ class Pool:
         self._idle: list[psycopg.Connection[Any]] = []
         self._lock = threading.Lock()
         self._closed = False
+        # A reader that nobody closes, such as one of a notebook's cell, leaves no session on the server.
+        weakref.finalize(self, _close_all, self._idle)
 
     @contextmanager
     def use(self, begin: str) -> Iterator[psycopg.Connection[Any]]:
@@ -140,6 +146,9 @@ class Pool:
         """Closes idle connections now, and those in use when they are given back."""
         with self._lock:
             self._closed = True
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+            _close_all(self._idle)
+
+
+def _close_all(idle: list[psycopg.Connection[Any]]) -> None:
+    while idle:
+        idle.pop().close()

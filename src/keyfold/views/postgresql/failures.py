@@ -22,7 +22,7 @@ RECOVERY: Final = (
 """What to do about a table that is not as keyfold has made it."""
 _INSTALL: Final = 'pip install "keyfold[postgresql]"'
 # Classes and codes of SQL states.
-_LOST: Final = ("08", "57P01", "57P02", "57P03", "57P04", "53300")
+_LOST: Final = ("08", "57P01", "57P02", "57P03", "57P04", "57P05", "53300")
 _CHANGED: Final = ("42703", "42P01", "42804", "42P10", "42883", "3F000", "42809", "23514", "23503")
 _LOCKED: Final = ("55P03",)
 _DEPENDENT: Final = ("2BP01",)
