@@ -32,6 +32,8 @@ _SETTINGS: Final = {
     "datestyle": "German",
     "lc_messages": "C",
 }
+# Words are sorted as people do it, unlike in views.
+_LOCALE: Final = ("-E", "UTF8", "--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en-US")
 SECURED: Final = "secured"
 """The role whose password is asked for."""
 PASSWORD: Final = "s3 cret"
@@ -65,9 +67,7 @@ class Server:
             self._user = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
         self.admin = "postgres" if self._user else getpass.getuser()
         self._process: subprocess.Popen[bytes] | None = None
-        self._run(
-            "initdb", "-D", self.data, "-E", "UTF8", "--locale=C.UTF-8", "-A", "trust", "-N", "-U", self.admin
-        )
+        self._run("initdb", "-D", self.data, "-A", "trust", "-N", "-U", self.admin, *_LOCALE)
         (self.data / "pg_hba.conf").write_text(_ACCESS)
 
     def address(self, user: str | None = None, database: str = "postgres") -> str:
