@@ -463,6 +463,21 @@ def test_a_commit_is_durable_and_waits_for_its_rows_whatever_the_server_says(
         postgres.sql("ALTER DATABASE postgres RESET ALL")
 
 
+def test_a_batch_that_two_processes_write_is_applied_once(views: PostgresViews, store: ViewStore) -> None:
+    def change(region: str) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pylist(
+            [{"_op": "upsert", "region": region, "n": 1, "Revenue": None}], schema=TOTALS.arrow
+        )
+
+    with views.open(read_only=False) as other:
+        with store.batch("Totals", 1, AT) as first:
+            first.apply(change("first"))
+            with other.batch("Totals", 1, AT) as second:
+                second.apply(change("second"))
+        assert (first.replayed, second.replayed) == (True, False)
+        assert [row["region"] for row in other.scan("Totals")] == ["eu", "second", "us"]
+
+
 def test_a_store_that_nobody_closes_leaves_no_session(postgres: Server, views: PostgresViews) -> None:
     def sessions() -> int:
         ((number,),) = postgres.sql(
