@@ -88,9 +88,13 @@ def as_changes(rows: Iterable[Mapping[str, Any]], schema: ViewSchema) -> Iterato
 
 
 def _column(column: Column, values: list[Any]) -> pa.Array:
-    """Python values as Spark would send them; those that Python lacks, such as years after 9999, are text."""
+    """Python values as Spark would send them."""
     kind = column.type
-    if kind.same_in_python:
+    try:
         return pa.array(values, kind.arrow)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        if kind.same_in_python:
+            raise
+    # Those that Python lacks, such as years after 9999, are text.
     canonical = [None if value is None else kind.to_canonical(value) for value in values]
     return pa.array(canonical, kind.canonical_arrow).cast(kind.arrow)
