@@ -8,12 +8,13 @@ repository, and the right to mount a disk (marker `mount`) may be absent there t
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from tests import postgres as postgres_server
 from tests.core import is_core
 
 # `make test-long` draws new examples in each run; `make test` draws the same ones every time.
@@ -37,6 +38,15 @@ def missing(part: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(f"{part} is missing, and CI=true asks for everything")
     pytest.skip(f"needs {part}")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[postgres_server.Server]:
+    """A PostgreSQL server, started for the first test of the process that asks for it."""
+    if postgres_server.programs() is None:
+        missing("a PostgreSQL server (Debian, Ubuntu: apt-get install postgresql)")
+    with postgres_server.running() as server:
+        yield server
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

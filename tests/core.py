@@ -52,6 +52,7 @@ CORE: Final = {
     "engine/recovery/test_state.py": """state_is_read_by_column_while_the_app_runs_and_after
         a_view_that_was_lost_or_off_is_made_again_from_the_state""",
     "engine/recovery/test_surgery.py": "a_deleted_key_is_gone_everywhere_and_starts_anew",
+    "engine/recovery/test_view_stores.py": "an_app_and_its_commands_find_the_views[postgresql]",
     "engine/rows/test_bad_files.py": "json_that_is_cut_off_or_of_another_shape_is_kept_line_by_line",
     "engine/rows/test_bad_input.py": "an_unknown_column_is_named_with_its_place_and_a_suggestion",
     "engine/rows/test_missing_files.py": "a_bad_file_is_named_and_may_be_replaced_or_left_out",

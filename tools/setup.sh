@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes .venv from uv.lock and installs Java. Needs any Python 3; run by `make setup`, from the checkout.
+# Makes .venv from uv.lock, installs Java and PostgreSQL. Needs any Python 3; run by `make setup`, from the checkout.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -76,5 +76,18 @@ see_to_java() {
     has_java || fail "Spark needs Java 17 or newer, and apt-get could not install one; see above"
 }
 
+# For tests of views in PostgreSQL, which start servers of their own: Debian would start one now and with the machine.
+see_to_postgresql() {
+    ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null && return
+    if ! root; then
+        say "no PostgreSQL server here: its tests will be skipped (Debian, Ubuntu: apt-get install postgresql)"
+        return
+    fi
+    config=/etc/postgresql-common/createcluster.conf no=create_main_cluster=false
+    apt postgresql-common && echo "$no" >>$config && apt postgresql || say "apt-get could not install postgresql; its tests will be skipped"
+    [ ! -e $config ] || sed -i "/^$no\$/d" $config
+}
+
 make_venv
 see_to_java
+see_to_postgresql

@@ -17,6 +17,10 @@ from keyfold.masking import mask, mask_value
 _REASONS = {"bool_parsing": "must be true or false", "bool_type": "must be true or false"}
 _MEMORY = re.compile(r"[1-9][0-9]*[kmgt]b?", re.IGNORECASE)
 
+_DATABASE = re.compile(r"postgres(?:ql)?://", re.IGNORECASE)
+_LOGIN = r"[^\s@:/?#]+(?::[^\s@:/?#]*)?@"
+_WELL_FORMED = re.compile(rf"\w+://(?:{_LOGIN})?[^\s@/?#]*/[^\s@/?#]+(?:\?[^\s@#]*)?")
+
 INTERNAL: Final = frozenset({"kernel_dir", "class_archive", "jvm_launcher"})
 """Settings that work, but that nobody should need: hints and the reference leave them out."""
 
@@ -38,7 +42,12 @@ class Settings(BaseSettings):
         description="Directory of files that can be rebuilt: views, status, logs, temporary files. Default: "
         "the home, or .keyfold if the home is not on a local disk.",
     )
-    views: Literal["sqlite", "none"] = Field("sqlite", description='The view store; "none" turns views off.')
+    views: str = Field(
+        "sqlite",
+        description='Where views are: "sqlite", a file among the local ones; a database, '
+        'postgresql://user@host:port/database; or "none": there are none.',
+        repr=False,
+    )
     view_lag: int = Field(
         2, ge=0, description="How many batches a view or a sink may lag behind before its table waits for it."
     )
@@ -125,9 +134,16 @@ class Settings(BaseSettings):
     @field_validator("views", mode="before")
     @classmethod
     def _known_store(cls, value: Any) -> Any:
-        if isinstance(value, str) and value.lower().startswith(("postgres:", "postgresql:")):
-            raise ValueError("PostgreSQL is not supported yet; use sqlite or none")
-        return value
+        if value in ("sqlite", "none"):
+            return value
+        if not isinstance(value, str) or not _DATABASE.match(value):
+            raise ValueError("must be sqlite, none, or postgresql://user@host:port/database")
+        if not _WELL_FORMED.fullmatch(value):
+            raise ValueError(
+                "is no postgresql://user@host:port/database; in a user and a password, write @ : / ? # % and "
+                "spaces as %40 %3A %2F %3F %23 %25 %20"
+            )
+        return _DATABASE.sub("postgresql://", value)
 
     @field_validator("spark", "kafka", mode="before")
     @classmethod
@@ -183,6 +199,9 @@ def _invalid(error: ValidationError, given: dict[str, Any]) -> BadOption:
     where = "argument of start" if name in given else f"KEYFOLD_{name.upper()}"
     why = _REASONS.get(first["type"]) or first["msg"].removeprefix("Value error, ")
     value = first["input"]
+    if name == "views":
+        # One that is not well-formed may have a password anywhere before the host.
+        value = re.sub(r"://.*@", "://***@", str(value), flags=re.DOTALL)
     # A misspelt name may be that of a secret: values of a dict are not shown.
     text = ", ".join(value) if isinstance(value, dict) else mask(str(value))
     return BadOption(f"setting {name!r}: {why}", where=where, given=text)

@@ -193,11 +193,11 @@ def knows_connectors(file: Path) -> list[str]:
     return CONNECTORS.in_python(file.read_text("utf-8")) if file.suffix == ".py" else []
 
 
-def knows_sqlite(file: Path) -> list[str]:
-    """Where a file names the view store that there is, other than in prose."""
+def knows_stores(file: Path) -> list[str]:
+    """Where a file names one of the view stores that there are, other than in prose."""
     text = file.read_text("utf-8")
     if file.suffix != ".py":
-        return re.findall(r"(?i)sqlite", text)
+        return re.findall(r"(?i)sqlite|postgres", text)
     found = set()
     for node in ast.walk(ast.parse(text)):
         word = _name_of(node)
@@ -205,7 +205,7 @@ def knows_sqlite(file: Path) -> list[str]:
             word = node.id if isinstance(node, ast.Name) else node.attr
         if isinstance(node, ast.ImportFrom):
             word = node.module
-        if isinstance(word, str) and re.fullmatch(r"(?i)[\w.]*sqlite[\w.]*", word):
+        if isinstance(word, str) and re.fullmatch(r"(?i)[\w.]*(?:sqlite|postgres)[\w.]*", word):
             found.add(word)
     return sorted(found)
 
@@ -246,7 +246,7 @@ TOYS = [
             "engine/followers/",
         ),
     ),
-    Toy("A store of views", knows_sqlite, ("views/sqlite/",)),
+    Toy("A store of views", knows_stores, ("views/sqlite/", "views/postgresql/")),
 ]
 
 
@@ -268,6 +268,7 @@ def test_a_new_kind_needs_no_file_that_its_recipe_does_not_name(toy: Toy) -> Non
         (TOYS[1], "READERS = {'files': 1, 'rows': 2, 'kafka': 3}\n"),
         (TOYS[2], "from keyfold.views.sqlite.store import SqliteStore\n"),
         (TOYS[2], "on = settings.views == 'sqlite'\n"),
+        (TOYS[2], "from keyfold.views.postgresql.store import PostgresStore\n"),
     ],
 )  # fmt: skip
 def test_a_new_place_that_tells_kinds_apart_is_noticed(tmp_path: Path, toy: Toy, code: str) -> None:

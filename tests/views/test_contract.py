@@ -21,8 +21,8 @@ from keyfold.views.types.parse import parse
 
 from .memory_store import MemoryViews
 
-ADDRESSES = ["sqlite", "memory"]
-"""SQLite, and a store of the tests' own that is plugged in under its name."""
+ADDRESSES = ["sqlite", "memory", "postgresql"]
+"""Those of the stores, and of one of the tests' own; `address_of` says where the database is."""
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 Change = tuple[Any, ...]
 
@@ -74,10 +74,19 @@ def location(address: str, directory: Path, app: str = "shop") -> Location:
     return Location(address, app, directory.as_uri(), directory / app)
 
 
+def address_of(kind: str, request: pytest.FixtureRequest) -> str:
+    return request.getfixturevalue("postgres").address() if kind == "postgresql" else kind
+
+
 @pytest.fixture(params=ADDRESSES)
-def views(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Views:
+def address(request: pytest.FixtureRequest) -> str:
+    return address_of(request.param, request)
+
+
+@pytest.fixture
+def views(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Views:
     monkeypatch.setitem(stores.STORES, "memory", MemoryViews)
-    return stores.views_at(location(request.param, tmp_path))
+    return stores.views_at(location(address, tmp_path))
 
 
 @pytest.fixture
@@ -497,9 +506,8 @@ class TestViews:
         assert values(store, "totals") == [("eu", 1, 1.0)]
 
     def test_they_are_those_of_one_app_in_one_home(
-        self, request: pytest.FixtureRequest, views: Views, store: ViewStore, tmp_path: Path
+        self, address: str, store: ViewStore, tmp_path: Path
     ) -> None:
-        address = request.node.callspec.params["views"]
         for other in (location(address, tmp_path, "bank"), location(address, tmp_path / "other")):
             others = stores.views_at(other)
             assert not others.exists()
@@ -656,11 +664,11 @@ class TestCopies:
             assert [row["n"] for row in rows] == [9]
             assert [row["n"] for row in reading.scan("totals", where={"region": "eu"})] == [3]
 
-    @pytest.mark.parametrize("address", ADDRESSES)
+    @pytest.mark.parametrize("kind", ADDRESSES)
     def test_a_copy_can_be_restored_into_a_store_of_another_kind(
-        self, filled: ViewStore, copy: Path, address: str, tmp_path: Path
+        self, request: pytest.FixtureRequest, filled: ViewStore, copy: Path, kind: str, tmp_path: Path
     ) -> None:
-        other = stores.views_at(location(address, tmp_path, "clone"))
+        other = stores.views_at(location(address_of(kind, request), tmp_path, "clone"))
         other.restore_from(copy)
         with other.open(read_only=True) as restored:
             assert repr(content(restored)) == repr(content(filled))

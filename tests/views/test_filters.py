@@ -13,9 +13,11 @@ import pyarrow as pa
 import pytest
 
 from keyfold.errors import QueryError
-from keyfold.views.contract import Column, ViewSchema, ViewStore
+from keyfold.views.contract import Column, Location, ViewSchema, ViewStore
+from keyfold.views.postgresql import conditions
+from keyfold.views.query.filters import AnyOf, Compare
 from keyfold.views.sqlite.sql import where_sql
-from keyfold.views.stores import views_in
+from keyfold.views.stores import LOCAL, views_at, views_in
 from keyfold.views.types.parse import parse
 
 TYPES: dict[str, Any] = {
@@ -54,9 +56,11 @@ ROWS: list[tuple[Any, ...]] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ViewStore]:
-    store = views_in(Path(tmp_path_factory.mktemp("views")) / "views.db").open(read_only=False)
+@pytest.fixture(scope="module", params=[LOCAL, "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ViewStore]:
+    directory = tmp_path_factory.mktemp("views")
+    address = request.getfixturevalue("postgres").address() if request.param == "postgresql" else LOCAL
+    store = views_at(Location(address, "shop", directory.as_uri(), directory)).open(read_only=False)
     store.create(SCHEMA)
     arrays = [
         pa.array([row[i] for row in ROWS], field.type) for i, field in enumerate(list(SCHEMA.arrow)[1:])
@@ -186,10 +190,19 @@ def test_where_that_cannot_be_read_says_where(store: ViewStore, where: Any, says
     assert caught.value.status == 400
 
 
-def test_a_filter_beyond_sqlites_limits_is_a_bad_request(store: ViewStore) -> None:
-    with pytest.raises(QueryError) as caught:
-        store.scan("t", " and ".join(["n = 1"] * 5000))
+def test_a_filter_beyond_sqlites_limits_is_a_bad_request(tmp_path: Path) -> None:
+    with views_in(tmp_path / "views.db").open(read_only=False) as store:
+        store.create(SCHEMA)
+        with pytest.raises(QueryError) as caught:
+            store.scan("t", " and ".join(["n = 1"] * 5000))
     assert caught.value.reason == "bad_request"
+
+
+def test_a_filter_of_too_many_values_is_a_bad_request(store: ViewStore) -> None:
+    with pytest.raises(QueryError) as caught:
+        store.scan("t", AnyOf(tuple(Compare(SCHEMA.columns[1], "=", n) for n in range(40_000))))
+    assert caught.value.reason == "bad_request"
+    assert [row["id"] for row in store.scan("t", {"n": list(range(20_000))})] == [1]
 
 
 @pytest.mark.parametrize(
@@ -236,3 +249,7 @@ def test_values_are_never_part_of_the_sql() -> None:
     assert params == ["x", 41, 42, "y*"]
     assert not {"x'", "41", "y*"} & set(sql.split())
     assert sql.count("?") == 4
+    sql, params = conditions.where_sql("region = 'x' and n in (41, 42) and region like 'y%'", SCHEMA)
+    assert params == ["x", [41, 42], "y%"]
+    assert not {"x'", "41", "y%"} & set(sql.split())
+    assert sql.count("%s") == 3

@@ -53,15 +53,21 @@ def write(store: ViewStore, schema: ViewSchema, batch: int, *changes: Row) -> No
         writer.apply(pa.RecordBatch.from_arrays(arrays, schema=schema.arrow))
 
 
-def opened(kind: str, directory: Path) -> ViewStore:
-    where = Location(kind, "shop", directory.as_uri(), directory / "shop")
-    views = MemoryViews(where) if kind == "memory" else views_at(where)
+def opened(address: str, directory: Path) -> ViewStore:
+    where = Location(address, "shop", directory.as_uri(), directory / "shop")
+    views = MemoryViews(where) if address == "memory" else views_at(where)
     return views.open(read_only=False)
 
 
-@pytest.fixture(params=[LOCAL, "memory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ViewStore]:
-    with closing(opened(request.param, tmp_path)) as store:
+@pytest.fixture(scope="session", params=[LOCAL, "memory", "postgresql"])
+def address(request: pytest.FixtureRequest) -> str:
+    kind: str = request.param
+    return request.getfixturevalue("postgres").address() if kind == "postgresql" else kind
+
+
+@pytest.fixture
+def store(address: str, tmp_path: Path) -> Iterator[ViewStore]:
+    with closing(opened(address, tmp_path)) as store:
         store.create(SCHEMA)
         yield store
 
@@ -251,11 +257,10 @@ def compared(one: Any, other: Any) -> int:
 
 @settings(max_examples=60, deadline=None)
 @given(rows=ROWS, order=ORDERS, limit=st.integers(1, 4), least=st.integers(-2, 2))
-@pytest.mark.parametrize("kind", [LOCAL, "memory"])
 def test_pages_are_a_plain_sort_in_parts(
-    kind: str, rows: dict[Row, dict[str, Any]], order: list[tuple[str, bool]], limit: int, least: int
+    address: str, rows: dict[Row, dict[str, Any]], order: list[tuple[str, bool]], limit: int, least: int
 ) -> None:
-    with TemporaryDirectory() as directory, closing(opened(kind, Path(directory))) as store:
+    with TemporaryDirectory() as directory, closing(opened(address, Path(directory))) as store:
         store.create(SCHEMA)
         plain = [{"region": region, "n": n, **values} for (region, n), values in rows.items()]
         if plain:

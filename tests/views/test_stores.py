@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from keyfold.errors import BadOption, QueryError
-from keyfold.settings import Settings
+from keyfold.settings import load
 from keyfold.views.contract import Location
 from keyfold.views.sqlite.store import SqliteStore
-from keyfold.views.stores import LOCAL, STORES, views_at, views_in
+from keyfold.views.stores import LOCAL, STORES, address_of, views_at, views_in
 
 
 def at(address: str, local: Path) -> Location:
@@ -49,10 +48,11 @@ def test_an_unknown_store_names_those_that_exist_and_hides_the_password(tmp_path
     assert str(caught.value).splitlines() == [
         "unknown view store 'duckdb'",
         "  given: duckdb://app:***@127.0.0.1/views",
-        "  try: sqlite",
+        "  try: one of: postgresql, sqlite",
     ]
 
 
-def test_every_store_can_be_set() -> None:
-    accepted = set(get_args(Settings.model_fields["views"].annotation))
-    assert accepted == {*STORES, "none"}
+@pytest.mark.parametrize("name", STORES)
+def test_every_store_can_be_set(name: str, tmp_path: Path) -> None:
+    setting = load(views=name if name == LOCAL else f"{name}://user@host/database").views
+    assert views_at(at(address_of(setting), tmp_path)).exists

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -16,10 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keyfold.errors import DeclarationError
-from keyfold.views.contract import Column, ViewSchema
+from keyfold.views.contract import Column, Location, ViewSchema, ViewStore
 from keyfold.views.sqlite.codec import Codec, codec_of
-from keyfold.views.stores import views_in
+from keyfold.views.stores import LOCAL, views_at, views_in
 from keyfold.views.types.parse import STRING, parse
+from tests.postgres import Server
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 EPOCH = datetime(1970, 1, 1)
@@ -197,6 +198,38 @@ def test_every_type_comes_back_as_it_was(data: st.DataObject) -> None:
 
 
 @given(st.data())
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_every_type_comes_back_from_postgresql(postgres_store: ViewStore, data: st.DataObject) -> None:
+    kinds = data.draw(st.lists(KINDS, min_size=1, max_size=5))
+    columns = tuple(Column(f"c{i}", parse(kind.json)) for i, kind in enumerate(kinds))
+    schema = ViewSchema("t", (Column("k", parse("long")),), columns)
+    drawn = [data.draw(st.lists(st.none() | kind.values, min_size=4, max_size=4)) for kind in kinds]
+    changes = changes_of(schema, [as_arrow(kind, values) for kind, values in zip(kinds, drawn, strict=True)])
+    postgres_store.rebuild("t", schema, [changes], 0, AT)
+    for kind, values, column in zip(kinds, drawn, columns, strict=True):
+        read = [row[column.name] for row in postgres_store.scan("t")]
+        assert all(same(a, each(kind, b)) for a, b in zip(read, values, strict=True)), (kind.json, read)
+        for value in read if column.type.scalar else ():
+            found = {row["k"] for row in postgres_store.scan("t", {column.name: value})}
+            assert found == {k for k, other in enumerate(read) if other == value or same(other, value)}
+    assert postgres_store.compare(schema, [changes], None, 5) == []
+
+
+def changes_of(schema: ViewSchema, values: list[pa.Array]) -> pa.RecordBatch:
+    count = len(values[0])
+    names = ["_op", *(column.name for column in (*schema.keys, *schema.columns))]
+    return pa.RecordBatch.from_arrays([pa.array(["upsert"] * count), pa.array(range(count)), *values], names)
+
+
+@pytest.fixture(scope="module")
+def postgres_store(postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ViewStore]:
+    directory = tmp_path_factory.mktemp("types")
+    where = Location(postgres.address(), "types", directory.as_uri(), directory)
+    with views_at(where).open(read_only=False) as store:
+        yield store
+
+
+@given(st.data())
 @settings(max_examples=300, deadline=None)
 def test_a_value_that_was_read_is_a_literal_for_the_same_row(data: st.DataObject) -> None:
     kind = data.draw(SCALAR_KINDS | KEYS.map(array) | KEYS.map(lambda k: struct([k])))
@@ -209,8 +242,19 @@ def test_a_value_that_was_read_is_a_literal_for_the_same_row(data: st.DataObject
         assert codec.floor(decoded(codec, stored)) == (stored, True)
 
 
+@pytest.fixture(params=[LOCAL, "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ViewStore]:
+    if request.param == LOCAL:
+        with views_in(tmp_path / "views.db").open(read_only=False) as store:
+            yield store
+    else:
+        store = request.getfixturevalue("postgres_store")
+        store.drop("t")
+        yield store
+
+
 @pytest.mark.parametrize("kind", SCALARS, ids=lambda kind: kind.json)
-def test_the_store_keeps_the_order_of_the_values(kind: Kind, tmp_path: Path) -> None:
+def test_the_store_keeps_the_order_of_the_values(kind: Kind, store: ViewStore) -> None:
     schema = ViewSchema("t", (Column("k", parse("long")),), (Column("v", parse(kind.json)),))
     drawn: list[Any] = []
 
@@ -220,16 +264,13 @@ def test_the_store_keeps_the_order_of_the_values(kind: Kind, tmp_path: Path) -> 
         drawn.extend(values)
 
     draw()
-    store = views_in(tmp_path / "views.db").open(read_only=False)
     store.create(schema)
-    arrays = [pa.array(["upsert"] * len(drawn)), pa.array(range(len(drawn))), as_arrow(kind, drawn)]
     with store.batch("t", 0, AT) as writer:
-        writer.apply(pa.RecordBatch.from_arrays(arrays, names=["_op", "k", "v"]))
+        writer.apply(changes_of(schema, [as_arrow(kind, drawn)]))
     read = [row["v"] for row in store.scan("t", order_by="v")]
     expected = sorted(map(kind.python, drawn), key=lambda value: (value != value, value))
     assert all(same(abs(a) if a == 0 else a, abs(b) if b == 0 else b) if isinstance(a, float) else a == b
                for a, b in zip(read, expected, strict=True))  # fmt: skip
-    store.close()
 
 
 ROUND_TRIPS: list[tuple[Any, Any, Any]] = [

@@ -9,7 +9,7 @@ import typer
 from keyfold.cli import aliases
 from keyfold.cli.commands.change import audit, drop, forget, migrate, plan, rebuild, rescale, reset
 from keyfold.cli.commands.dev import check, demo, describe, dev, init, pattern
-from keyfold.cli.commands.read import get, log, rows, side
+from keyfold.cli.commands.read import get, log, rows, side, views
 from keyfold.cli.commands.run import doctor, run, status
 from keyfold.cli.commands.state import (
     savepoint,
@@ -61,6 +61,7 @@ app.command("status")(status.command)
 app.add_typer(side.app, name="side")
 app.add_typer(log.app, name="log")
 app.add_typer(pattern.app, name="pattern")
+app.add_typer(views.app, name="views")
 for name, act in (
     ("verify", savepoint_files.verify),
     ("clone", savepoint_files.clone),

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from keyfold.errors import RunError, choice
 from keyfold.views import arrow as pa
-from keyfold.views.schema import ViewSchema
+from keyfold.views.schema import Column, ViewSchema
 
 _OPERATIONS: Final = ("upsert", "final", "delete")
 _FEWEST_TO_SORT: Final = 1000
@@ -79,8 +79,22 @@ def without_keys(
 
 def as_changes(rows: Iterable[Mapping[str, Any]], schema: ViewSchema) -> Iterator[pa.RecordBatch]:
     """The changes that produce rows returned by a view; a column that a row lacks is null."""
-    names = [column.name for column in (*schema.keys, *schema.columns)]
+    columns = (*schema.keys, *schema.columns)
     left = iter(rows)
     while some := list(islice(left, _AT_ONCE)):
-        found = [{"_op": "upsert", **{name: row.get(name) for name in names}} for row in some]
-        yield pa.RecordBatch.from_pylist(found, schema=schema.arrow)
+        found = [_column(column, [row.get(column.name) for row in some]) for column in columns]
+        operations = pa.array(["upsert"] * len(some), pa.string())
+        yield pa.RecordBatch.from_arrays([operations, *found], schema=schema.arrow)
+
+
+def _column(column: Column, values: list[Any]) -> pa.Array:
+    """Python values as Spark would send them."""
+    kind = column.type
+    try:
+        return pa.array(values, kind.arrow)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        if kind.same_in_python:
+            raise
+    # Those that Python lacks, such as years after 9999, are text.
+    canonical = [None if value is None else kind.to_canonical(value) for value in values]
+    return pa.array(canonical, kind.canonical_arrow).cast(kind.arrow)

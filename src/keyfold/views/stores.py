@@ -22,8 +22,23 @@ def _sqlite(location: Location) -> Views:
     return SqliteFile(location.local / "views.db")
 
 
-STORES: Final[dict[str, Callable[[Location], Views]]] = {LOCAL: _sqlite}
+def _postgresql(location: Location) -> Views:
+    from keyfold.views.postgresql.database import PostgresViews
+
+    return PostgresViews(location)
+
+
+STORES: Final[dict[str, Callable[[Location], Views]]] = {LOCAL: _sqlite, "postgresql": _postgresql}
 """What finds an app's views in a store, by the name of the store, with which its addresses begin."""
+
+
+def address_of(setting: str) -> str:
+    """The address that a home records for the setting `views`: without its password."""
+    if not setting.startswith("postgresql:"):
+        return setting
+    from keyfold.views.postgresql import address
+
+    return address.without_password(setting)
 
 
 def views_at(location: Location) -> Views:
@@ -36,6 +51,15 @@ def views_at(location: Location) -> Views:
     return STORES[name](location)
 
 
+def condition(setting: str) -> tuple[bool, str, str | None]:
+    """Whether the store of a setting can be used, what it is, and what to do; for `keyfold doctor`."""
+    if not setting.startswith("postgresql:"):
+        return True, setting, None
+    from keyfold.views.postgresql.database import condition
+
+    return condition(address_of(setting))
+
+
 def views_in(copy: Path) -> Views:
     """The views in a file: a copy that `copy_to` has made, which can be read and changed like any views."""
     from keyfold.views.sqlite.file import SqliteFile
@@ -45,6 +69,9 @@ def views_in(copy: Path) -> Views:
 
 def damage_advice(error: str) -> str | None:
     """The advice for a damaged store, if an error's text says that one is damaged."""
+    from keyfold.views.postgresql import failures
     from keyfold.views.sqlite import connections
 
+    if failures.ALTERED in error:
+        return failures.RECOVERY
     return connections.RECOVERY if connections.reports_damage(error) else None

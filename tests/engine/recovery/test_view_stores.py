@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,26 @@ from keyfold.engine.savepoint.capture import silent
 from keyfold.engine.storage.layout import AppHome, local_app_home
 from keyfold.testing import Driver, drive, shared_session
 from keyfold.views import stores
+from keyfold.views.contract import Location, Views
+from keyfold.views.postgresql.database import PostgresViews
 from keyfold.views.stores import COPY, views_in
 from tests.engine.recovery.test_migrate import migrated, planned
 from tests.engine.recovery.test_resize import at
 from tests.views.memory_store import MemoryViews
 
 pytestmark = pytest.mark.jvm
-STORES = {"memory": MemoryViews}
+STORES = ("memory", "postgresql")
 
 
 @pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store of all apps of a test: nothing else can be opened."""
-    monkeypatch.setitem(stores.STORES, stores.LOCAL, STORES[request.param])
+
+    def database(location: Location) -> Views:
+        return PostgresViews(replace(location, address=request.getfixturevalue("postgres").address()))
+
+    found = MemoryViews if request.param == "memory" else database
+    monkeypatch.setitem(stores.STORES, stores.LOCAL, found)
 
 
 def app(name: str = "shop", **more: Any) -> kf.App:

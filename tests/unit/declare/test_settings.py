@@ -79,11 +79,41 @@ def test_spark_settings_that_are_no_json_are_refused(monkeypatch):
         load()
 
 
-def test_postgresql_is_refused_for_now_without_its_password(monkeypatch):
-    monkeypatch.setenv("KEYFOLD_VIEWS", "postgresql://bob:s3cret@host/db")
-    with pytest.raises(BadOption, match=r"(?s)PostgreSQL is not supported yet.*KEYFOLD_VIEWS") as refusal:
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://host/db",
+        "postgresql://bob@host:5432/db?sslmode=require",
+        "postgresql://bob:s3%40cret@[::1]:5432/db",
+        "postgresql://one:1,two:2/db",
+        "postgresql:///db?host=/var/run/postgresql",
+    ],
+)
+def test_views_can_be_in_a_database(address, monkeypatch):
+    monkeypatch.setenv("KEYFOLD_VIEWS", address)
+    assert load().views == address
+    assert load(views=address.replace("postgresql", "postgres", 1)).views == address
+    assert "s3" not in repr(load())
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://bob:s3cret@host",
+        "postgresql://bob:s3/cret@host/db",
+        "postgresql://bob:s3@cret@host/db",
+        "postgresql://bob:s3 cret@host/db",
+        "postgresql://bob:s3cret@/",
+    ],
+)
+def test_an_address_that_can_not_be_read_is_refused_without_its_password(address, monkeypatch):
+    monkeypatch.setenv("KEYFOLD_VIEWS", address)
+    with pytest.raises(
+        BadOption, match=r"(?s)'views'.*postgresql://user@host:port/database.*KEYFOLD_VIEWS"
+    ) as refusal:
         load()
-    assert "s3cret" not in str(refusal.value)
+    assert "s3" not in str(refusal.value)
+    assert "cret" not in str(refusal.value)
 
 
 def test_other_stores_are_refused():

@@ -12,9 +12,12 @@ from keyfold.engine.recovery.view_moving import use_views
 from keyfold.engine.storage.layout import AppHome, local_app_home, remote_app_home
 from keyfold.engine.storage.local import LocalStorage
 from keyfold.errors import BadOption
+from keyfold.settings import load
 from keyfold.views import stores
 from keyfold.views.contract import Column, Location, ViewSchema
+from keyfold.views.postgresql import address as addresses
 from keyfold.views.types.parse import parse
+from tests.postgres import SECURED, Server
 from tests.views.memory_store import MemoryViews
 
 SCHEMA = ViewSchema("t", (Column("k", parse("string")),), (Column("n", parse("long")),))
@@ -109,3 +112,25 @@ def test_views_that_cannot_be_read_stay_and_the_app_starts(
     assert home.views_address == "memory://one"
     assert "can't be moved" in caplog.text
     assert (home.path / "views.db").exists()
+
+
+def test_a_password_is_not_in_the_home_and_the_views_are_found_without_the_setting(
+    tmp_path: Path, postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = postgres.address(SECURED)
+    monkeypatch.setattr(addresses, "_known", {})
+    home = local_app_home(tmp_path, "shop")
+    with home.views.open(read_only=False) as store:
+        store.create(SCHEMA)
+        with store.batch("t", 0, datetime(2026, 1, 1, tzinfo=UTC)) as writer:
+            writer.apply(pa.RecordBatch.from_pylist([{"_op": "upsert", "k": "a", "n": 1}]))
+    use_views(home, stores.address_of(load(views=plain.replace(SECURED, f"{SECURED}:s3%20cret")).views))
+    assert home.views_address == plain
+    assert not (home.path / "views.db").exists()
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"cret" in path.read_bytes()]
+    with AppHome(home.path).views.open(read_only=True) as store:
+        assert [row["k"] for row in store.scan("t")] == ["a"]
+    monkeypatch.setattr(addresses, "_known", {})
+    monkeypatch.setenv("KEYFOLD_VIEWS", plain.replace(SECURED, f"{SECURED}:s3%20cret"))
+    assert home.views.exists()
+    home.views.remove()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Final
 
-from keyfold.engine.followers.follower import Follower
+from keyfold.engine.followers.follower import Abandoned, Follower
 from keyfold.engine.log.changes import changes
 from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.polling import wait_until
+from keyfold.errors import HomeUnusable
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.views.changes import without_keys
 from keyfold.views.contract import Position, ViewSchema, ViewStore
@@ -23,12 +26,15 @@ _LARGE: Final = 100_000
 _AT_ONCE: Final = 3_000_000
 # The writer may be two batches ahead by default: then a view is never what it waits for.
 _BATCHES: Final = 2
+_PAUSE_SECONDS: Final = 1.0
+_LOG: Final = logging.getLogger("keyfold")
 
 
 class ViewFollower(Follower):
     """Applies changes to a view; rows and position are committed together.
 
-    If several large batches are due, only the last change of each key is written.
+    If several large batches are due, only the last change of each key is written. While the store can't be
+    reached, it tries again: the position tells whether a batch that was cut off has been applied.
     """
 
     def __init__(self, log: TableLog, store: ViewStore, schema: ViewSchema) -> None:
@@ -37,23 +43,45 @@ class ViewFollower(Follower):
         super().__init__("view", schema.table, log, -1 if found is None else found.batch)
 
     def apply(self, manifest: Manifest) -> None:
+        self._try_until_reached(lambda: self._apply(manifest))
+        reached(FaultPoint.VIEW_COMMITTED, table=self.table, batch=manifest.batch)
+
+    def _apply(self, manifest: Manifest) -> None:
         with self._store.batch(self.table, manifest.batch, manifest.at, manifest.watermark) as view:
             for found in changes(self.log, manifest, self._schema):
                 view.apply(found)
-        reached(FaultPoint.VIEW_COMMITTED, table=self.table, batch=manifest.batch)
 
     def apply_together(self, manifests: Sequence[Manifest]) -> None:
         if len(manifests) == 1:
             self.apply(manifests[0])
             return
-        first, last = manifests[0], manifests[-1]
+        self._try_until_reached(lambda: self._apply_together(manifests))
+        reached(FaultPoint.VIEW_COMMITTED, table=self.table, batch=manifests[-1].batch)
+
+    def _apply_together(self, manifests: Sequence[Manifest]) -> None:
+        first = manifests[0]
         with self._store.batch(self.table, first.batch, first.at, first.watermark) as view:
             for number, manifest in enumerate(manifests, 1):
                 if manifest is not first:
                     view.next(Position(manifest.batch, manifest.at, manifest.watermark))
                 for found in self._last_changes(manifest, manifests[number:]):
                     view.apply(found)
-        reached(FaultPoint.VIEW_COMMITTED, table=self.table, batch=last.batch)
+
+    def _try_until_reached(self, apply: Callable[[], None]) -> None:
+        told = False
+        while True:
+            try:
+                apply()
+            except HomeUnusable as error:
+                if not told:
+                    _LOG.warning("the view of %s can't be written now, retrying: %s", self.table, error)
+                    told = True
+            else:
+                if told:
+                    _LOG.warning("the view of %s can be written again", self.table)
+                return
+            if self.closing() or wait_until(self.closing, _PAUSE_SECONDS):
+                raise Abandoned
 
     def _last_changes(self, manifest: Manifest, later: Sequence[Manifest]) -> Iterable[pa.RecordBatch]:
         """The changes of a batch, except for keys that a later one changes again."""

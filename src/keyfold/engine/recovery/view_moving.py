@@ -21,6 +21,8 @@ def use_views(home: AppHome, address: str) -> None:
     They leave the old store, which would miss what happens to the app from now on. A crash leaves them in
     either store, or in both before they are used in the new one; the next start continues.
     """
+    # One that can't be reached is said at once, not when Spark has started.
+    home.views_at(address).exists()
     if home.views_address != address:
         _move(home.views, home.views_at(address))
         home.record_views(address)

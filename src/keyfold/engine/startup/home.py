@@ -26,6 +26,7 @@ from keyfold.errors import HomeLocked, RunError
 from keyfold.plan.nodes import AppSpec
 from keyfold.plan.validate import arguments, latency
 from keyfold.settings import Settings, load
+from keyfold.views.stores import address_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,7 +73,7 @@ def hold_home(
         app_home.use_local(wanted.local)
         unfinished.finish(app_home)
         if wanted.views != "none":
-            view_moving.use_views(app_home, wanted.views)
+            view_moving.use_views(app_home, address_of(wanted.views))
         with client.using(wanted.kafka):
             # Before Spark, which takes longer to start than it takes to see that nothing listens.
             wait_for_brokers(spec, options.feeds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,10 +12,11 @@ from keyfold.engine.batch.hook import TableHook
 from keyfold.engine.status.backlog import Backlog
 from keyfold.engine.status.message_metrics import message_metrics
 from keyfold.engine.status.query_metrics import QueryMonitor
+from keyfold.errors import QueryError
 from keyfold.plan.nodes import Transform
 from keyfold.plan.tree import walk
 from keyfold.read.metrics import TableStatus
-from keyfold.views.contract import ViewStore
+from keyfold.views.contract import Position, ViewStore
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -31,6 +33,7 @@ class TableMonitor(QueryMonitor):
         reads = 2 ** sum(isinstance(node, Transform) for node in walk(hook.spec.input))
         super().__init__(query, hook, backlog, reads)
         self._store, self._name = store, hook.spec.name
+        self._position: Position | None = None
         self._keys: int | None = None
         self._keys_at: datetime | None = None
         self._count_after = 0.0
@@ -38,7 +41,7 @@ class TableMonitor(QueryMonitor):
     def sample(self, *, count: bool = False) -> TableStatus:
         """The metrics now; `count` counts keys however long that takes."""
         self._take_progress()
-        position = self._store.position(self._name)
+        position = self._read_position()
         watermark = position.watermark if position else None
         durations = self._progress.get("durationMs") or {}
         return TableStatus(
@@ -63,11 +66,18 @@ class TableMonitor(QueryMonitor):
             dropped_partials=self._hook.counts["dropped_partial"],
         )
 
+    def _read_position(self) -> Position | None:
+        # What a store that can't be reached says last still holds: the view waits for it.
+        with suppress(QueryError):
+            self._position = self._store.position(self._name)
+        return self._position
+
     def _count_keys(self, count: bool) -> int | None:
         if count or time.monotonic() >= self._count_after:
-            begun = time.monotonic()
-            self._keys_at = datetime.now(UTC)
-            self._keys = self._store.count(self._name)
+            begun, at = time.monotonic(), datetime.now(UTC)
+            with suppress(QueryError):
+                self._keys = self._store.count(self._name)
+                self._keys_at = at
             took = time.monotonic() - begun
             self._count_after = begun + took / COUNTING_SHARE
         return self._keys

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import typer
 
 from keyfold.cli.options import Home, Json
+from keyfold.cli.reports.finding import Finding, locale, ports
 from keyfold.errors import KeyfoldError
 
 # What one start needs: libraries that Java unpacks, Spark's local files, the first checkpoints.
@@ -22,20 +21,10 @@ _LITTLE_DISK: Final = 1_000_000_000
 _LITTLE_MEMORY: Final = 4_000_000_000
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The result of one check; `ok` is None for a warning."""
-
-    what: str
-    ok: bool | None
-    found: str
-    do: str | None = None
-
-
 def command(home: Home = None, json: Json = False) -> None:
     """Check that this machine has what keyfold needs.
 
-    Python, Java, Spark, the kernel, Kafka's connector, the home, disk, memory, ports, locale.
+    Python, Java, Spark, the kernel, Kafka's connector, home, views, disk, memory, ports, locale.
 
     Exits with 1 if something is missing, and prints what to do about it.
 
@@ -53,10 +42,11 @@ def command(home: Home = None, json: Json = False) -> None:
         "class archive": _class_archive,
         "Kafka": _kafka,
         "home": lambda: _writable(app_home),
+        "views": _views,
         "disk": lambda: _disk(app_home),
         "memory": _memory,
-        "ports": _ports,
-        "locale": _locale,
+        "ports": ports,
+        "locale": locale,
     }
     findings = [_finding_of(what, check) for what, check in checks.items()]
     well = all(finding.ok is not False for finding in findings)
@@ -148,6 +138,13 @@ def _writable(home: Path) -> Finding:
         return Finding("home", False, what, "use another directory: --home DIR, or KEYFOLD_HOME")
 
 
+def _views() -> Finding:
+    from keyfold.settings import load
+    from keyfold.views.stores import condition
+
+    return Finding("views", *condition(load().views))
+
+
 def _disk(home: Path) -> Finding:
     from keyfold.cli.formatting import size
 
@@ -168,28 +165,6 @@ def _memory() -> Finding:
     limit = load().driver_memory
     do = f"Spark's JVM takes up to KEYFOLD_DRIVER_MEMORY ({limit}); set it lower, such as 1g" if few else None
     return Finding("memory", None if few else True, f"{size(free)} available", do)
-
-
-def _ports() -> Finding:
-    """Python, Java and Spark communicate through ephemeral ports of the loopback interface."""
-    try:
-        with socket.socket() as server, socket.socket() as client:
-            server.bind(("127.0.0.1", 0))
-            server.listen(1)
-            client.settimeout(5)
-            client.connect(server.getsockname())
-    except OSError as error:
-        do = "Python and Spark communicate over 127.0.0.1: check firewall, network namespace and limits"
-        return Finding("ports", False, f"127.0.0.1 is not usable: {error}", do)
-    return Finding("ports", True, "127.0.0.1 is usable")
-
-
-def _locale() -> Finding:
-    encoding = sys.stdout.encoding or "?"
-    if encoding.lower().startswith("utf"):
-        return Finding("locale", True, encoding)
-    do = "characters outside of it are shown as escapes; set LANG=C.UTF-8"
-    return Finding("locale", None, encoding, do)
 
 
 def _nearest(path: Path) -> Path:

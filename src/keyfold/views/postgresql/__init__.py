@@ -1,0 +1,1 @@
+"""The view store in a PostgreSQL database."""
