@@ -298,6 +298,17 @@ class TestSchemas:
         assert values(store, "matches") == [("eu", "c", 5), ("eu", "b", 7), ("us", "a", 9)]
         assert [row["id"] for row in store.scan("matches", order_by="at desc")] == ["a", "b", "c"]
 
+    def test_the_edition_is_another_one_after_all_but_a_batch(self, store: ViewStore) -> None:
+        put(store, TOTALS, 0, ("upsert", "eu", 1, 2.5), ("upsert", "us", 2, None))
+        editions = [store.edition()]
+        put(store, TOTALS, 1, ("upsert", "eu", 2, 2.5))
+        assert store.edition() == editions[0]
+        store.rebuild("totals", TOTALS, [changes(TOTALS, ("upsert", "eu", 3, 0.5))], 1, AT)
+        editions.append(store.edition())
+        store.erase("totals", EU, 1)
+        editions.append(store.edition())
+        assert len(set(editions)) == 3
+
     def test_a_failed_rebuild_changes_nothing(self, store: ViewStore) -> None:
         put(store, TOTALS, 9, ("upsert", "eu", 1, 1.0))
 
@@ -341,6 +352,15 @@ class TestReading:
         with pytest.raises(QueryError) as caught:
             store.get("pairs", key)
         assert caught.value.reason == "bad_request"
+
+    def test_rows_of_several_keys_come_in_their_order(self, store: ViewStore) -> None:
+        put(store, TOTALS, 0, ("upsert", "eu", 1, 2.5), ("upsert", "us", 2, None))
+        found = store.get_many("totals", [["us"], ["none"], ["eu"], ["us"]])
+        assert [row and row["n"] for row in found] == [2, None, 1, 2]
+        assert found[2] == store.get("totals", ["eu"])
+        assert store.get_many("totals", []) == []
+        with pytest.raises(QueryError, match="the key has 1 part, 2 given"):
+            store.get_many("totals", [["us"], ["eu", 1]])
 
     def test_scan_filters_orders_limits_and_selects(self, store: ViewStore) -> None:
         regions = ("at", "be", "ch", "de")
@@ -644,6 +664,11 @@ class TestCopies:
             assert not put(restored, TOTALS, 4, ("upsert", "eu", 5, 5.0))
         with stores.views_in(copy).open(read_only=True) as found:
             assert repr(content(found)) == repr(before), "the copy itself stays as it is"
+
+    def test_restored_views_are_another_edition(self, views: Views, filled: ViewStore, copy: Path) -> None:
+        before = filled.edition()
+        views.restore_from(copy)
+        assert filled.edition() != before
 
     def test_a_reader_sees_the_old_views_or_the_new_ones(
         self, views: Views, filled: ViewStore, copy: Path

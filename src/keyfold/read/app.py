@@ -90,9 +90,17 @@ class AppReader:
         """The rows of a table; its methods are a `QueryError` not_found if there is no view of that name."""
         return TableReader(self.views, name)
 
+    def table_name(self, name: str) -> str:
+        """The name of a table as it is declared, or was; an unknown one is a `QueryError` with a near name."""
+        names = self.names
+        if (table := names.table(name)) is not None:
+            return table
+        hint = did_you_mean(name, names.tables, choice(names.tables))
+        raise QueryError(f"no table {name} in app {self.name}", reason="not_found", given=name, hint=hint)
+
     def progress(self, table: str) -> Progress:
         """How far a table is, and how far its views, its sinks and the tables that read it are."""
-        return positions.progress(self.home, self._table(table))
+        return positions.progress(self.home, self.table_name(table))
 
     # Rows that were not folded
 
@@ -118,7 +126,7 @@ class AppReader:
 
     def duplicates(self, table: str) -> list[DuplicateRow]:
         """The duplicates of a table that `distinct(record_duplicates=True)` recorded, oldest batch first."""
-        return side_outputs.duplicates(TableLog(self.home.table(self._table(table)).log_files))
+        return side_outputs.duplicates(TableLog(self.home.table(self.table_name(table)).log_files))
 
     # Logs
 
@@ -168,10 +176,3 @@ class AppReader:
 
     def _changes(self, table: str) -> TableLog:
         return TableLog(self.home.table(self.with_files(table)).log_files)
-
-    def _table(self, name: str) -> str:
-        names = self.names
-        if (table := names.table(name)) is not None:
-            return table
-        hint = did_you_mean(name, names.tables, choice(names.tables))
-        raise QueryError(f"no table {name} in app {self.name}", reason="not_found", given=name, hint=hint)

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from keyfold.errors import QueryError, RunError, choice, did_you_mean
 from keyfold.views import arrow as pa
@@ -128,6 +128,9 @@ class BatchWriter(ABC):
 class ViewStore(ABC):
     """The open views of one app's tables. Thread-safe. As a context manager it is closed at the end."""
 
+    reads_at_once: ClassVar[bool] = False
+    """Whether a row is read in microseconds, from a local file, so that an event loop can wait for it."""
+
     @abstractmethod
     def create(self, schema: ViewSchema) -> None:
         """Creates an empty view unless it exists; an existing one with other columns is a `RunError`."""
@@ -166,6 +169,10 @@ class ViewStore(ABC):
     def get(self, table: str, key: Sequence[Any]) -> dict[str, Any] | None:
         """The row of a key: key columns, other columns, `_batch`, `_at`."""
 
+    def get_many(self, table: str, keys: Sequence[Sequence[Any]]) -> list[dict[str, Any] | None]:
+        """The rows of some keys, in their order; a store may read them in one step, as of one moment."""
+        return [self.get(table, key) for key in keys]
+
     @abstractmethod
     def scan(
         self,
@@ -184,6 +191,13 @@ class ViewStore(ABC):
     @abstractmethod
     def position(self, table: str) -> Position | None:
         """The position of a view; None before its first batch, or if the view doesn't exist."""
+
+    @abstractmethod
+    def edition(self) -> int:
+        """A number that is another one once rows were changed otherwise than by the next batch.
+
+        A rebuild, a restore and an erasure may leave a view at the batch that it had.
+        """
 
     @abstractmethod
     def drop(self, table: str) -> None:

@@ -27,6 +27,8 @@ class SqliteStore(ViewStore):
     A thread may have one batch open at a time: a second one in the same thread may deadlock with the first.
     """
 
+    reads_at_once = True
+
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self.path = path
         self._read_only = read_only
@@ -103,6 +105,15 @@ class SqliteStore(ViewStore):
                 row = connection.execute(selection.sql, selection.params).fetchone()
         return None if row is None else _decoder(selection.columns)(row)
 
+    def get_many(self, table: str, keys: Sequence[Sequence[Any]]) -> list[dict[str, Any] | None]:
+        with self._readers.use() as connection:
+            schema = catalog.known(connection, table)
+            selections = [sql.select_row(schema, key) for key in keys]
+            decode = _decoder(schema.all)
+            with _readable(table):
+                found = [connection.execute(one.sql, one.params).fetchone() for one in selections]
+        return [None if row is None else decode(row) for row in found]
+
     def scan(
         self,
         table: str,
@@ -126,6 +137,11 @@ class SqliteStore(ViewStore):
         with self._readers.use() as connection:
             known = catalog.entry(connection, table)
         return None if known is None else position_of(*known[2:])
+
+    def edition(self) -> int:
+        # The version of SQLite's schema, which a rebuild, a restore and a VACUUM change.
+        with self._readers.use() as connection:
+            return int(connection.execute("PRAGMA schema_version").fetchone()[0])
 
     def drop(self, table: str) -> None:
         with self._write(table) as connection:
