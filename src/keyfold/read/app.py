@@ -91,7 +91,7 @@ class AppReader:
         return TableReader(self.views, name)
 
     def table_name(self, name: str) -> str:
-        """The name of a table as it is declared, or was; an unknown one is a `QueryError` with a near name."""
+        """The name of a table as it is declared, or was; an unknown one is a `QueryError` not_found."""
         names = self.names
         if (table := names.table(name)) is not None:
             return table

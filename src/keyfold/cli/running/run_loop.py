@@ -21,6 +21,7 @@ from keyfold.read.metrics import RunStatus
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from keyfold.cli.running.serving import Address
     from keyfold.engine.handle import Handle
     from keyfold.plan.nodes import AppSpec
 
@@ -43,18 +44,28 @@ def lived(
     watch: Watch | None = None,
     loading: Callable[[], None] = lambda: None,
     standby: bool = False,
+    serve: Address | None = None,
 ) -> tuple[Ended, RunStatus, int | None]:
     """Runs an app to its end: how it ended, its last status, and the signal if it was one.
 
     `meanwhile` is called once it is up, `before_end` when it is about to be stopped; of the tables in
     `watch` the live screen shows rows too. `loading` is called while Java comes up.
-    `standby`: if another process runs the app, wait until it has ended.
+    `standby`: if another process runs the app, wait until it has ended. `serve`: where the home is served
+    over HTTP meanwhile, if at all.
     """
+    from keyfold.cli.running.serving import served_beside
     from keyfold.engine.jvm import class_archive, process
 
-    with Stopping() as stopping, output.warnings_said(), process.ending_java():
+    with (
+        Stopping() as stopping,
+        output.warnings_said(),
+        served_beside(serve, home, settings or {}) as said,
+        process.ending_java(),
+    ):
         handle = started(spec, file, home, settings or {}, stopping, loading, brief=drain, standby=standby)
         try:
+            if said:
+                output.say(said)
             if meanwhile:
                 meanwhile(handle, stopping)
             ended = waited(handle, stopping, drain=drain, seconds=seconds, watch=watch)
