@@ -92,6 +92,8 @@ def documented() -> dict[str, dict[str, Any]]:
             "keyfold.read.open_home": read.open_home,
             "keyfold.read.HomeReader": read.HomeReader,
             **_methods("home", read.HomeReader),
+        },
+        "Apps of a home": {
             "keyfold.read.AppReader": read.AppReader,
             **_methods("home.app(a)", read.AppReader),
         },
@@ -231,6 +233,7 @@ _INTROS = {
     "TableReader": "Reads one table's view: what `handle.table(t)` returns. `df()` needs the running app; "
     "every other method works without Spark.",
     "Homes": "Reads a home from any process, without Spark: `keyfold.read`.",
+    "Apps of a home": "Reads one app of a [home](homes.md).",
     "Testing": "Runs an app batch by batch on the real engine. "
     "See [Test an app](../../how-to/test-an-app.md).",
 }

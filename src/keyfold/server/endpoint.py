@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -21,6 +22,7 @@ from keyfold.server.parameters import read_query
 from keyfold.server.route import Call, Route
 from keyfold.server.served_home import ServedHome
 
+_LOG: Final = logging.getLogger("keyfold.server")
 MOST_BYTES: Final = 1 << 20
 """How long the body of a request may be."""
 # A reader that takes nothing for this long would hold a snapshot of the views, and with it SQLite's log.
@@ -97,6 +99,12 @@ class Pieces(Response):
                 piece = await run_in_threadpool(next, self._pieces, None)
             if piece is None:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except TimeoutError:
+            # The connection is closed before the answer's end, so that the client knows.
+            _LOG.info("a client took nothing for %g s", _SLOWEST_SECONDS)
+        except Exception as error:
+            _LOG.warning("an answer ended before its end: %s: %s", type(error).__name__, error)
+            raise
         finally:
             await run_in_threadpool(_close, self._pieces)
 

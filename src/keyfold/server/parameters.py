@@ -11,8 +11,7 @@ from keyfold.errors import QueryError, choice, did_you_mean
 from keyfold.plan import durations
 
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
-DURATION: Final = {"type": "string", "pattern": r"^ *[0-9]{1,9}(\.[0-9]{1,3})? *(ms|s|m|h|d) *$"}
-"""A duration as OpenAPI describes it; `durations` reads longer texts too."""
+_DURATION: Final = r"^[0-9]{1,9}(\.[0-9]{1,3})? ?(ms|s|seconds?|m|minutes?|h|hours?|d|days?)$"
 
 
 @dataclass(frozen=True)
@@ -67,19 +66,16 @@ def duration(name: str, help: str, *, longest: str = "100 days", example: str = 
     most = durations.millis(longest)
 
     def read(name: str, given: str) -> float:
-        try:
-            found = durations.millis(given, name, zero=True)
-        except ValueError as error:
-            hint = getattr(error, "hint", None) or example
-            what = getattr(error, "what", f"{name} is not a duration")
-            raise QueryError(what, given=f"{name}={given}", hint=hint) from None
+        if not re.fullmatch(_DURATION, given, re.ASCII):
+            raise QueryError(f"{name} is not a duration", given=f"{name}={given}", hint=f"{name}={example}")
+        found = durations.millis(given, name, zero=True)
         if found > most:
             raise QueryError(
                 f"{name} is at most {longest}", given=f"{name}={given}", hint=f"{name}={example}"
             )
         return found / 1000
 
-    return Parameter(name, help, DURATION, read, example=example)
+    return Parameter(name, help, {"type": "string", "pattern": _DURATION}, read, example=example)
 
 
 def one_of(name: str, help: str, words: Sequence[str], default: str | None = None) -> Parameter:

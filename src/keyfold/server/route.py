@@ -63,8 +63,8 @@ class Route:
     name: str
     path: str
     handle: Callable[[Call], Any]
-    answer: type | None = None
-    """The dataclass of the JSON document."""
+    answer: Any = None
+    """The dataclass of the JSON document, or a union of several."""
     parameters: tuple[Parameter, ...] = ()
     method: Method = "GET"
     media: tuple[str, ...] = (JSON,)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from keyfold.server.route import Route
-from keyfold.server.routes import apps, health, keys, rows, side, tables
+from keyfold.server.routes import apps, description, health, keys, rows, side, tables
 
 ROUTES: Final[tuple[Route, ...]] = (
     *health.ROUTES,
+    *description.ROUTES,
     *apps.ROUTES,
     *tables.ROUTES,
     *rows.ROUTES,

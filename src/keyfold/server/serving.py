@@ -76,6 +76,7 @@ class Serving:
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="critical",
             access_log=False,
             server_header=False,
             # A proxy's word for the client's address is not asked for.

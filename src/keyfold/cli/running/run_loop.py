@@ -14,8 +14,9 @@ from keyfold.cli import output
 from keyfold.cli.main import Interrupted
 from keyfold.cli.running.draining import Draining
 from keyfold.cli.running.signals import Stopping
+from keyfold.cli.running.standby import Standby
 from keyfold.cli.terminal import log_lines
-from keyfold.errors import HomeLocked, KeyfoldError
+from keyfold.errors import KeyfoldError
 from keyfold.read.metrics import RunStatus
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from keyfold.plan.nodes import AppSpec
 
 Watch = Mapping[str, Mapping[str, Any]]
-# How often a standby looks whether the other process has ended.
-STANDBY_SECONDS = 0.5
 Ended = Literal["drained", "time", "signal", "idle", "over"]
 
 
@@ -50,8 +49,7 @@ def lived(
 
     `meanwhile` is called once it is up, `before_end` when it is about to be stopped; of the tables in
     `watch` the live screen shows rows too. `loading` is called while Java comes up.
-    `standby`: if another process runs the app, wait until it has ended. `serve`: where the home is served
-    over HTTP meanwhile, if at all.
+    `standby`: if another process runs the app, wait until it has ended. `serve`: where to serve the home.
     """
     from keyfold.cli.running.serving import served_beside
     from keyfold.engine.jvm import class_archive, process
@@ -128,20 +126,6 @@ def started(
     tables = ", ".join(table.name for table in handle.spec.tables)
     output.say(f"{handle.spec.name} is running in {handle.home.shown}: {tables}")
     return handle
-
-
-class Standby:
-    """Waits for the process that runs the app, and says once that it does."""
-
-    def __init__(self, app: str) -> None:
-        self._app, self._said = app, False
-
-    def wait(self, held: HomeLocked) -> None:
-        """Called while the other process runs the app."""
-        if not self._said:
-            output.say(f"{held.given or 'another process'} runs {self._app}; standing by to take over")
-            self._said = True
-        time.sleep(STANDBY_SECONDS)
 
 
 def waited(

@@ -134,7 +134,13 @@ _LIMIT: Final = parameters.integer(
     "limit", "How many changes at most: the newest ones.", least=1, most=10_000, default=1_000
 )
 ROUTES: Final = (
-    Route("get_history", f"{OF_TABLE}/keys/{{key}}/history", get_history, HistoryDocument, (_LIMIT,)),
+    Route(
+        "get_history",
+        f"{OF_TABLE}/keys/{{key}}/history",
+        get_history,
+        HistoryDocument | RowDocument,
+        (_LIMIT,),
+    ),
     Route("get_row", f"{OF_TABLE}/keys/{{key}}", get_row, RowDocument, cached=True),
     Route(
         "get_rows_of_keys",

@@ -59,7 +59,7 @@ PARAMETERS: Final = (
     parameters.text("where", "A filter, such as `n > 100 and region = 'eu'`.", example="n > 1"),
     parameters.text("order_by", "The order, such as `revenue desc, region`.", example="_batch desc"),
     parameters.integer("limit", f"How many rows at most; of JSON {PAGE} by default.", least=1, most=MOST),
-    parameters.text("cursor", "`next` of the page before, of a read with the same filters.", longest=1 << 16),
+    parameters.text("cursor", "`next` of the page before, of a read with the same filters.", longest=1 << 15),
     parameters.text("from", "Of a windowed table: windows that end after this time.", **_TIME),
     parameters.text("to", "Of a windowed table: windows that start before this time.", **_TIME),
     parameters.one_of("format", "The format; the Accept header otherwise.", tuple(formats.MEDIA)),

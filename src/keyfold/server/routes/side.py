@@ -40,7 +40,7 @@ class SideRows(OfTable):
 
 
 def list_side_rows(call: Call) -> SideRows:
-    """Rows that were not folded: rejected, late or duplicate ones, the newest first to be shown.
+    """Rows that were not folded: rejected, late or duplicate ones, with their raw text; the newest ones.
 
     Rejected rows come with their reasons counted. The log may be ahead of the view, of which `batch` tells.
     """

@@ -22,7 +22,7 @@ def command(home: Home = None, host: Host = HOST, port: Port = PORT) -> None:
     nothing. It starts no JVM. Of a home that is not on a local disk it serves views and status.
     `keyfold run` serves its home too, so this is for homes in which nothing runs.
 
-    Example: keyfold serve --home /srv/shop/home --port 8642
+    Example: keyfold serve --home /srv/shop/.keyfold --port 8642
     """
     from keyfold.cli import output
     from keyfold.cli.running.serving import served
