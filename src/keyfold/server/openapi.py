@@ -165,7 +165,8 @@ _LAST_EVENT_ID: Final = {
 
 def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
     document = {} if route.answer is None else schemas.of(route.answer)
-    content = {media: {"schema": document if media == JSON else {}} for media in route.media}
+    others = {"type": "string"} if EVENTS in route.media else {}
+    content = {media: {"schema": document if media == JSON else others} for media in route.media}
     done: dict[str, Any] = {"description": _first_line(route.answer), "content": content}
     if route.of_table:
         done["headers"] = {
