@@ -17,6 +17,7 @@ from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.polling import wait_until
 from keyfold.engine.storage.layout import AppHome
 from keyfold.read.changes import LogPosition
+from keyfold.read.values import plain
 from keyfold.server import feed, streaming
 from keyfold.server.serving import Serving
 from keyfold.views.contract import ViewSchema
@@ -44,6 +45,11 @@ class App:
 
     def log(self, table: str) -> TableLog:
         return TableLog(self.home.table(table).log)
+
+    def home_rows(self, table: str) -> list[Row]:
+        """The rows of a view, as JSON has them."""
+        rows: list[Row] = plain(list(self.views.scan(table)))
+        return rows
 
     def commit(self, schema: ViewSchema, *changes: tuple[str, str, int | None], epoch: int = 1) -> None:
         table, batch = schema.table, self.next[schema.table]
