@@ -10,7 +10,6 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from keyfold.read import AppReader
 from keyfold.read.values import plain, utf8
 from keyfold.server import freshness
 from keyfold.server.answers import JSON
@@ -53,24 +52,18 @@ class PointReads:
         if app is None or not app.views.reads_at_once or path.endswith(b"/history"):
             return None
         try:
-            view = _view(app, table.decode("latin-1"))
-            row = app.views.get(view.table, key_parts(path)) if view.position is not None else None
+            found = app.views.read_key(table.decode("latin-1"), key_parts(path))
         except Exception:
             # The route tries again, and says why.
             return None
-        if row is None:
+        if found.row is None or found.position is None:
             return None
+        view = View(app, found.table, found.position, found.edition)
         headers = [(name.encode(), value.encode()) for name, value in view.headers().items()]
         etag = (view.etag or "").encode()
         headers += [(b"etag", etag), _VARY]
         for header, given in scope["headers"]:
             if header == b"if-none-match" and freshness.matches(view.etag, given.decode("latin-1")):
                 return 304, headers, b""
-        body = utf8(plain({**view.fields(), "row": row}))
+        body = utf8(plain({**view.fields(), "row": found.row}))
         return 200, [*headers, (b"content-length", str(len(body)).encode()), _MEDIA], body
-
-
-def _view(app: AppReader, name: str) -> View:
-    """The view of a table, without a look at names that it may have in app.json."""
-    store = app.views
-    return View(app, store.schema(name).table, store.position(name), store.edition())
