@@ -68,7 +68,7 @@ class Feed:
 
     async def events(self) -> AsyncIterator[bytes]:
         """The events, some at a time; now and then a comment, so that the connection is seen to be alive."""
-        found = self._events()
+        found = self.steps()
         try:
             yield BEGIN + self._event("begin", {"position": self.id}, id=bool(self._positions))
             while (piece := await stepping.step(found)) is not stepping.END:
@@ -84,7 +84,7 @@ class Feed:
         finally:
             await stepping.close(found)
 
-    def _events(self) -> Iterator[bytes | None]:
+    def steps(self) -> Iterator[bytes | None]:
         """The events, some at a time; None if there are no more for now."""
         try:
             for one in self._tables:
