@@ -7,7 +7,7 @@ STAMP := .venv/.keyfold-setup
 PYTEST := tools/in_memory.sh $(BIN)/python -m pytest
 
 # Directories whose tests start no JVM.
-PLAIN := $(wildcard tests/unit tests/views)
+PLAIN := $(wildcard tests/unit tests/views tests/server)
 CODE := $(wildcard src tests bench chaos examples tools/*.py hatch_build.py)
 FOUND = $(shell find tests -mindepth 2 -name 'test_*.py' | cut -d/ -f1,2 | sort -u) $(wildcard tests/test_*.py)
 # Three processes share their tests, and one that has nothing left takes over some of the others', since single

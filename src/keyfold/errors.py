@@ -40,6 +40,7 @@ unknown option 'tll' of table
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import Final, Literal, TypeAlias
 
@@ -68,14 +69,32 @@ __all__ = [
     "StateMismatch",
 ]
 
-Reason: TypeAlias = Literal["not_found", "not_ready", "behind_bound", "bad_request", "unauthorized"]
+Reason: TypeAlias = Literal[
+    "not_found",
+    "not_ready",
+    "behind_bound",
+    "too_old",
+    "bad_request",
+    "unauthorized",
+    "forbidden",
+    "not_allowed",
+    "not_acceptable",
+    "too_large",
+    "gone",
+]
 
 STATUS: Final[dict[Reason, int]] = {
     "not_found": 404,
     "not_ready": 503,
-    "behind_bound": 412,
+    "behind_bound": 409,
+    "too_old": 412,
     "bad_request": 400,
     "unauthorized": 401,
+    "forbidden": 403,
+    "not_allowed": 405,
+    "not_acceptable": 406,
+    "too_large": 413,
+    "gone": 410,
 }
 
 
@@ -90,6 +109,12 @@ class KeyfoldError(Exception):
         self.where = None if where is None else str(where)
         self.given = None if given is None else str(given)
         self.hint = hint
+
+    @property
+    def near(self) -> list[str]:
+        """The name that the hint suggests in place of the given one, if it does."""
+        found = _SUGGESTION.fullmatch(self.hint or "")
+        return [found[1]] if found else []
 
     def __str__(self) -> str:
         parts = (("where", self.where), ("given", self.given), ("try", self.hint))
@@ -215,6 +240,9 @@ class QueryError(KeyfoldError, LookupError):
     def status(self) -> int:
         """The HTTP status of the reason."""
         return STATUS[self.reason]
+
+
+_SUGGESTION: Final = re.compile(r"did you mean ['\"](.*)['\"]\?")
 
 
 def near(name: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:

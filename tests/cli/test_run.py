@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+from urllib.request import urlopen
 
 import pytest
 
@@ -244,6 +245,10 @@ def test_a_running_app_is_read_guarded_and_stopped(
     monkeypatch.chdir(where)
     running.append(Running(where, "shop.py", "--set", f"local={where / 'views'}"))
     running[0].until("shop is running in")
+    running[0].until("keyfold: serving on http://127.0.0.1:")
+    url = running[0].errors.read_text().partition("keyfold: serving on ")[2].split(";")[0].split()[0]
+    with urlopen(f"{url}/api/tables/totals/keys/eu?at_least=0&wait=60s", timeout=90) as served:
+        assert json.load(served)["row"]["n"] == 2
     assert cli("get", "totals", "eu", "--json", "--wait", "60s").json["n"] == 2
     # As a notebook does it, by a path alone: of the home, or of the local files.
     attached = [kf.read_table("shop.totals", home=where / place) for place in (".keyfold", "views")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -52,8 +53,10 @@ class View:
     schema: ViewSchema
     rows: dict[Any, Row] = field(default_factory=dict)
     position: Position | None = None
+    edition: int = 0
 
 
+_EDITIONS = itertools.count(1)
 _HOMES: dict[Location, dict[str, View]] = {}
 """The views of each app: they outlive the open store, as files do."""
 
@@ -93,6 +96,7 @@ class MemoryViews(Views):
                 target.create(schema)
                 if position is not None:
                     write_rows(target, schema, position, source.scan(table, order_by=BATCH.name))
+                _HOMES[beside.location][table].edition = next(_EDITIONS)
         _HOMES[self.location] = _HOMES.pop(beside.location)
 
 
@@ -100,7 +104,7 @@ class MemoryWriter(BatchWriter):
     """Works on a copy, which replaces the view at the end."""
 
     def __init__(self, view: View, position: Position) -> None:
-        self.view = View(view.schema, dict(view.rows), position)
+        self.view = View(view.schema, dict(view.rows), position, view.edition)
 
     def next(self, position: Position) -> None:
         self.view.position = position
@@ -177,7 +181,7 @@ class MemoryStore(ViewStore):
         watermark: datetime | None = None,
         keep: Filter | None = None,
     ) -> None:
-        kept = View(schema)
+        kept = View(schema, edition=next(_EDITIONS))
         if keep is not None:
             view = self._view(table)
             require_same_columns(view.schema, schema)
@@ -215,6 +219,9 @@ class MemoryStore(ViewStore):
 
     def position(self, table: str) -> Position | None:
         return copy.copy(self._views[table].position) if table in self._views else None
+
+    def edition(self) -> int:
+        return max((view.edition for view in self._views.values()), default=0)
 
     def drop(self, table: str) -> None:
         self._writable().pop(table, None)

@@ -15,7 +15,16 @@ import pytest
 
 from keyfold.errors import KeyfoldError, QueryError, RunError
 from keyfold.views import stores
-from keyfold.views.contract import Column, Difference, Location, Position, Views, ViewSchema, ViewStore
+from keyfold.views.contract import (
+    Column,
+    Difference,
+    KeyRead,
+    Location,
+    Position,
+    Views,
+    ViewSchema,
+    ViewStore,
+)
 from keyfold.views.query.filters import Compare
 from keyfold.views.types.parse import parse
 
@@ -307,6 +316,17 @@ class TestSchemas:
         assert values(store, "matches") == [("eu", "c", 5), ("eu", "b", 7), ("us", "a", 9)]
         assert [row["id"] for row in store.scan("matches", order_by="at desc")] == ["a", "b", "c"]
 
+    def test_the_edition_is_another_one_after_all_but_a_batch(self, store: ViewStore) -> None:
+        put(store, TOTALS, 0, ("upsert", "eu", 1, 2.5), ("upsert", "us", 2, None))
+        editions = [store.edition()]
+        put(store, TOTALS, 1, ("upsert", "eu", 2, 2.5))
+        assert store.edition() == editions[0]
+        store.rebuild("totals", TOTALS, [changes(TOTALS, ("upsert", "eu", 3, 0.5))], 1, AT)
+        editions.append(store.edition())
+        store.erase("totals", EU, 1)
+        editions.append(store.edition())
+        assert len(set(editions)) == 3
+
     def test_a_failed_rebuild_changes_nothing(self, store: ViewStore) -> None:
         put(store, TOTALS, 9, ("upsert", "eu", 1, 1.0))
 
@@ -350,6 +370,26 @@ class TestReading:
         with pytest.raises(QueryError) as caught:
             store.get("pairs", key)
         assert caught.value.reason == "bad_request"
+
+    def test_a_row_is_read_together_with_the_position(self, store: ViewStore) -> None:
+        assert store.read_key("totals", ["eu"]) == KeyRead("totals", None, store.edition(), None)
+        put(store, TOTALS, 3, ("upsert", "eu", 1, 2.5))
+        found = store.read_key("totals", ["eu"])
+        assert found == KeyRead(
+            "totals", store.position("totals"), store.edition(), store.get("totals", ["eu"])
+        )
+        assert store.read_key("totals", ["us"]).row is None
+        with pytest.raises(QueryError, match="unknown table"):
+            store.read_key("total", ["eu"])
+
+    def test_rows_of_several_keys_come_in_their_order(self, store: ViewStore) -> None:
+        put(store, TOTALS, 0, ("upsert", "eu", 1, 2.5), ("upsert", "us", 2, None))
+        found = store.get_many("totals", [["us"], ["none"], ["eu"], ["us"]])
+        assert [row and row["n"] for row in found] == [2, None, 1, 2]
+        assert found[2] == store.get("totals", ["eu"])
+        assert store.get_many("totals", []) == []
+        with pytest.raises(QueryError, match="the key has 1 part, 2 given"):
+            store.get_many("totals", [["us"], ["eu", 1]])
 
     def test_scan_filters_orders_limits_and_selects(self, store: ViewStore) -> None:
         regions = ("at", "be", "ch", "de")
@@ -652,6 +692,11 @@ class TestCopies:
             assert not put(restored, TOTALS, 4, ("upsert", "eu", 5, 5.0))
         with stores.views_in(copy).open(read_only=True) as found:
             assert repr(content(found)) == repr(before), "the copy itself stays as it is"
+
+    def test_restored_views_are_another_edition(self, views: Views, filled: ViewStore, copy: Path) -> None:
+        before = filled.edition()
+        views.restore_from(copy)
+        assert filled.edition() != before
 
     def test_a_reader_sees_the_old_views_or_the_new_ones(
         self, views: Views, filled: ViewStore, copy: Path

@@ -106,6 +106,27 @@ def test_rows_take_filter_order_and_limit(store: ViewStore) -> None:
     assert [row["region"] for row in totals.rows({"n": None})] == ["us"]
 
 
+def test_a_scan_reads_the_same_rows_one_by_one_and_goes_on_behind_a_page(store: ViewStore) -> None:
+    totals = TableReader(store, "totals")
+    assert list(totals.scan(order_by="region desc", limit=1)) == totals.rows(order_by="region desc", limit=1)
+    page = totals.page(limit=1)
+    assert [row["region"] for row in totals.scan(cursor=page.next)] == ["us"]
+    with pytest.raises(QueryError, match="was made for another order"):
+        totals.scan(cursor=page.next, order_by="n")
+    with pytest.raises(QueryError, match="behind batch 5"):
+        totals.scan(at_least=5)
+
+
+def test_several_keys_are_given_as_one_is(store: ViewStore) -> None:
+    totals = TableReader(store, "totals")
+    eu = totals.get("eu")
+    assert totals.get_many(["eu", ("eu",), {"region": "eu"}, "none"]) == [eu, eu, eu, None]
+    with pytest.raises(QueryError, match="is not a key column"):
+        totals.get_many([{"place": "eu"}])
+    with pytest.raises(QueryError, match="behind batch 5"):
+        totals.get_many(["eu"], at_least=5)
+
+
 def test_pandas_keeps_big_integers_and_types_beside_nulls(store: ViewStore) -> None:
     frame = TableReader(store, "totals").pandas()
     assert frame["n"].tolist()[0] == 2**62 + 1
@@ -130,7 +151,7 @@ def test_at_least_answers_or_refuses(store: ViewStore) -> None:
         with pytest.raises(QueryError, match="is at batch 4, behind batch 5") as caught:
             read(at_least=5)
         assert caught.value.reason == "behind_bound"
-        assert caught.value.status == 412
+        assert caught.value.status == 409
     for wait in (0.01, "10 ms"):
         with pytest.raises(QueryError, match=r"after 0\.01 s"):
             totals.get("eu", at_least=5, wait=wait)

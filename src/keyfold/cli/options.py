@@ -57,6 +57,10 @@ Home = Annotated[
         show_default=False,
     ),
 ]
+Host = Annotated[
+    str,
+    typer.Option("--host", metavar="HOST", help="The address to serve on; only one of this machine's own."),
+]
 For = Annotated[
     str | None,
     typer.Option(

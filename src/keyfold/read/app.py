@@ -19,6 +19,7 @@ from keyfold.read import late as late_rows
 from keyfold.read import positions, rejections, side_outputs
 from keyfold.read import status as app_status
 from keyfold.read.batches import LogBatches
+from keyfold.read.changes import TableChanges
 from keyfold.read.history import Change, Since
 from keyfold.read.late import LateBatch
 from keyfold.read.names import Names, stored_names
@@ -90,9 +91,17 @@ class AppReader:
         """The rows of a table; its methods are a `QueryError` not_found if there is no view of that name."""
         return TableReader(self.views, name)
 
+    def table_name(self, name: str) -> str:
+        """The name of a table as it is declared, or was; an unknown one is a `QueryError` not_found."""
+        names = self.names
+        if (table := names.table(name)) is not None:
+            return table
+        hint = did_you_mean(name, names.tables, choice(names.tables))
+        raise QueryError(f"no table {name} in app {self.name}", reason="not_found", given=name, hint=hint)
+
     def progress(self, table: str) -> Progress:
         """How far a table is, and how far its views, its sinks and the tables that read it are."""
-        return positions.progress(self.home, self._table(table))
+        return positions.progress(self.home, self.table_name(table))
 
     # Rows that were not folded
 
@@ -118,7 +127,7 @@ class AppReader:
 
     def duplicates(self, table: str) -> list[DuplicateRow]:
         """The duplicates of a table that `distinct(record_duplicates=True)` recorded, oldest batch first."""
-        return side_outputs.duplicates(TableLog(self.home.table(self._table(table)).log_files))
+        return side_outputs.duplicates(TableLog(self.home.table(self.table_name(table)).log_files))
 
     # Logs
 
@@ -133,6 +142,12 @@ class AppReader:
     def history_reaches(self, table: str) -> Since:
         """Since when the log of a table has all changes."""
         return key_history.since(self._changes(table))
+
+    def changes(self, table: str) -> TableChanges:
+        """The changes of a table that its log has, from a position on; keys are those of its view."""
+        name = self.with_files(table)
+        keys = [column.name for column in self.table(name).schema.keys]
+        return TableChanges(self.log(name), f"{self.name}.{name}", keys)
 
     def log(self, name: str, given: str | None = None) -> TableLog:
         """The log of a table, or of a stream that has one; `given`: the name in errors."""
@@ -168,10 +183,3 @@ class AppReader:
 
     def _changes(self, table: str) -> TableLog:
         return TableLog(self.home.table(self.with_files(table)).log_files)
-
-    def _table(self, name: str) -> str:
-        names = self.names
-        if (table := names.table(name)) is not None:
-            return table
-        hint = did_you_mean(name, names.tables, choice(names.tables))
-        raise QueryError(f"no table {name} in app {self.name}", reason="not_found", given=name, hint=hint)

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from keyfold.errors import QueryError, RunError, choice, did_you_mean
 from keyfold.views import arrow as pa
@@ -27,6 +27,7 @@ __all__ = [
     "BatchWriter",
     "Column",
     "Difference",
+    "KeyRead",
     "Location",
     "OrderBy",
     "Position",
@@ -49,6 +50,17 @@ class Position:
     batch: int
     at: datetime
     watermark: datetime | None
+
+
+@dataclass(frozen=True)
+class KeyRead:
+    """The row of a key, None if there is none, and how far its view is."""
+
+    table: str
+    """The name of the view, as it was created."""
+    position: Position | None
+    edition: int
+    row: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -128,6 +140,9 @@ class BatchWriter(ABC):
 class ViewStore(ABC):
     """The open views of one app's tables. Thread-safe. As a context manager it is closed at the end."""
 
+    reads_at_once: ClassVar[bool] = False
+    """Whether a row is read in microseconds, from a local file, so that an event loop can wait for it."""
+
     @abstractmethod
     def create(self, schema: ViewSchema) -> None:
         """Creates an empty view unless it exists; an existing one with other columns is a `RunError`."""
@@ -166,6 +181,15 @@ class ViewStore(ABC):
     def get(self, table: str, key: Sequence[Any]) -> dict[str, Any] | None:
         """The row of a key: key columns, other columns, `_batch`, `_at`."""
 
+    def read_key(self, table: str, key: Sequence[Any]) -> KeyRead:
+        """The row of a key with the position of its view, which it is at least as new as."""
+        name, position, edition = self.schema(table).table, self.position(table), self.edition()
+        return KeyRead(name, position, edition, self.get(table, key))
+
+    def get_many(self, table: str, keys: Sequence[Sequence[Any]]) -> list[dict[str, Any] | None]:
+        """The rows of some keys, in their order; a store may read them in one step, as of one moment."""
+        return [self.get(table, key) for key in keys]
+
     @abstractmethod
     def scan(
         self,
@@ -184,6 +208,13 @@ class ViewStore(ABC):
     @abstractmethod
     def position(self, table: str) -> Position | None:
         """The position of a view; None before its first batch, or if the view doesn't exist."""
+
+    @abstractmethod
+    def edition(self) -> int:
+        """A number that is another one once rows were changed otherwise than by the next batch.
+
+        A rebuild, a restore and an erasure may leave a view at the batch that it had.
+        """
 
     @abstractmethod
     def drop(self, table: str) -> None:

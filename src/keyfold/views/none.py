@@ -79,6 +79,9 @@ class NoViews(ViewStore):
     def position(self, table: str) -> Position | None:
         return None
 
+    def edition(self) -> int:
+        return 0
+
     def wait(self, table: str, at_least: int, timeout: float = 0) -> Position:
         _refuse(table)
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.errors import BadDuration, QueryError, RunError, choice, did_you_mean
 from keyfold.plan import durations
-from keyfold.views import html, keys
+from keyfold.views import html
 from keyfold.views.contract import Column, OrderBy, Position, ViewSchema, ViewStore, Where
+from keyfold.views.keys import narrow, whole_key
 from keyfold.views.query import filters
 from keyfold.views.query.cursor import Keyset
+from keyfold.views.query.filters import Filter
 from keyfold.views.query.where_parser import filter_of
 from keyfold.views.types.nested import Nested
 
@@ -55,9 +57,42 @@ class TableReader:
     ) -> dict[str, Any] | None:
         """A row or None: `get("eu")`, `get("eu", 7)`, `get(region="eu")`, `get({"region": "eu"})`."""
         schema = self.schema
-        parts = keys.whole_key(schema, key, named)
+        parts = whole_key(schema, key, named)
         self._reach(at_least, wait)
         return self._store.get(self.table, parts)
+
+    def get_many(
+        self, keys: Sequence[Any], at_least: int | None = None, wait: Wait = None
+    ) -> list[dict[str, Any] | None]:
+        """The rows of some keys as of one moment, in the order of the keys: `get_many(["eu", "us"])`.
+
+        A key is a value, a tuple of all parts, or a dict; of one without a row there is None.
+        """
+        schema = self.schema
+        parts = [whole_key(schema, [key], {}) for key in keys]
+        self._reach(at_least, wait)
+        return self._store.get_many(self.table, parts)
+
+    def scan(
+        self,
+        where: Where = None,
+        order_by: OrderBy = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        at_least: int | None = None,
+        wait: Wait = None,
+        *,
+        key: Any = None,
+        since: Any = None,
+        until: Any = None,
+    ) -> Iterator[dict[str, Any]]:
+        """The same rows as `rows`, one by one as of one moment; wrong arguments raise at once.
+
+        With the cursor of a page it begins behind that page. Read it to its end, or close it.
+        """
+        self._reach(at_least, wait)
+        behind, _ = self._behind(where, order_by, cursor, key, since, until)
+        return self._store.scan(self.table, behind, order_by, limit)
 
     def rows(
         self,
@@ -100,12 +135,9 @@ class TableReader:
         meanwhile is on one page exactly, whichever rows come and go between two reads.
         """
         self._reach(at_least, wait)
-        schema = self.schema
-        if filters.checked_limit(limit, schema) == 0:
+        if filters.checked_limit(limit, self.schema) == 0:
             raise QueryError("a page has at least one row", where=self.table, given="limit=0")
-        chosen = filter_of(keys.narrow(schema, where, key, since, until), schema)
-        keyset = Keyset(schema, filters.whole_order(order_by, schema), chosen)
-        behind = chosen if cursor is None else keyset.after(cursor)
+        behind, keyset = self._behind(where, order_by, cursor, key, since, until)
         # One more tells whether there is another page.
         found = list(self._store.scan(self.table, behind, order_by, limit + 1))
         rows = found[:limit]
@@ -153,11 +185,20 @@ class TableReader:
         # Decimals and nullable integers as well: a plot draws nothing finer than a double.
         return frame.set_index([column.name for column in index])[list(columns)].astype("float64")
 
+    def _behind(
+        self, where: Where, order_by: OrderBy, cursor: str | None, key: Any, since: Any, until: Any
+    ) -> tuple[Filter, Keyset]:
+        """The rows behind a cursor, or all, and what makes cursors of them."""
+        schema = self.schema
+        chosen = filter_of(narrow(schema, where, key, since, until), schema)
+        keyset = Keyset(schema, filters.whole_order(order_by, schema), chosen)
+        return chosen if cursor is None else keyset.after(cursor), keyset
+
     def _scan(
         self, where: Where, order_by: OrderBy, limit: int | None, key: Any, since: Any, until: Any
     ) -> Iterator[dict[str, Any]]:
         if key is not None or since is not None or until is not None:
-            where = keys.narrow(self.schema, where, key, since, until)
+            where = narrow(self.schema, where, key, since, until)
         return self._store.scan(self.table, where, order_by, limit)
 
     def __repr__(self) -> str:

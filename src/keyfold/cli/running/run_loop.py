@@ -14,19 +14,19 @@ from keyfold.cli import output
 from keyfold.cli.main import Interrupted
 from keyfold.cli.running.draining import Draining
 from keyfold.cli.running.signals import Stopping
+from keyfold.cli.running.standby import Standby
 from keyfold.cli.terminal import log_lines
-from keyfold.errors import HomeLocked, KeyfoldError
+from keyfold.errors import KeyfoldError
 from keyfold.read.metrics import RunStatus
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from keyfold.cli.running.serving import Address
     from keyfold.engine.handle import Handle
     from keyfold.plan.nodes import AppSpec
 
 Watch = Mapping[str, Mapping[str, Any]]
-# How often a standby looks whether the other process has ended.
-STANDBY_SECONDS = 0.5
 Ended = Literal["drained", "time", "signal", "idle", "over"]
 
 
@@ -43,18 +43,27 @@ def run_app(
     watch: Watch | None = None,
     loading: Callable[[], None] = lambda: None,
     standby: bool = False,
+    serve: Address | None = None,
 ) -> tuple[Ended, RunStatus, int | None]:
     """Runs an app to its end: how it ended, its last status, and the signal if it was one.
 
     `meanwhile` is called once it is up, `before_end` when it is about to be stopped; of the tables in
     `watch` the live screen shows rows too. `loading` is called while Java comes up.
-    `standby`: if another process runs the app, wait until it has ended.
+    `standby`: if another process runs the app, wait until it has ended. `serve`: where to serve the home.
     """
+    from keyfold.cli.running.serving import served_beside
     from keyfold.engine.jvm import class_archive, process
 
-    with Stopping() as stopping, output.warnings_said(), process.ending_java():
+    with (
+        Stopping() as stopping,
+        output.warnings_said(),
+        served_beside(serve, home, settings or {}) as said,
+        process.ending_java(),
+    ):
         handle = start_app(spec, file, home, settings or {}, stopping, loading, brief=drain, standby=standby)
         try:
+            if said:
+                output.say(said)
             if meanwhile:
                 meanwhile(handle, stopping)
             ended = wait_until_end(handle, stopping, drain=drain, seconds=seconds, watch=watch)
@@ -117,20 +126,6 @@ def start_app(
     tables = ", ".join(table.name for table in handle.spec.tables)
     output.say(f"{handle.spec.name} is running in {handle.home.shown}: {tables}")
     return handle
-
-
-class Standby:
-    """Waits for the process that runs the app, and says once that it does."""
-
-    def __init__(self, app: str) -> None:
-        self._app, self._said = app, False
-
-    def wait(self, held: HomeLocked) -> None:
-        """Called while the other process runs the app."""
-        if not self._said:
-            output.say(f"{held.given or 'another process'} runs {self._app}; standing by to take over")
-            self._said = True
-        time.sleep(STANDBY_SECONDS)
 
 
 def wait_until_end(

@@ -13,7 +13,8 @@ from typing import Any
 class Stopping:
     """Whether a stop was requested. Until `up` is called a signal interrupts the start."""
 
-    def __init__(self) -> None:
+    def __init__(self, when: str = " after the current batch") -> None:
+        self._when = when
         self.asked = threading.Event()
         self.number: int | None = None
         self._starting = True
@@ -53,7 +54,7 @@ class Stopping:
     def say(self, again: bool = False) -> None:
         """Prints that a stop was requested."""
         name = signal.Signals(self.number or signal.SIGINT).name
-        text = _WAITING if again else f"keyfold: {name}: stopping after the current batch\n"
+        text = _WAITING if again else f"keyfold: {name}: stopping{self._when}\n"
         # Directly to the descriptor: the signal may have interrupted a print, or the terminal may be gone.
         with suppress(OSError):
             os.write(2, text.encode())

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final = (
     'name text COLLATE "C" PRIMARY KEY, view text NOT NULL, schema text NOT NULL, batch bigint, '
-    "at timestamp with time zone, watermark timestamp with time zone"
+    "at timestamp with time zone, watermark timestamp with time zone, edition bigint NOT NULL"
 )
 
 
@@ -113,6 +113,15 @@ class Catalog:
             [position.batch, *times, table.lower()],
         )
 
+    def begin_edition(self, connection: psycopg.Connection[Any], table: str) -> None:
+        """Records that a view's rows are replaced; transactions are numbered upwards."""
+        statement = f"UPDATE {self._name} SET edition = txid_current() WHERE name = %s"
+        connection.execute(statement, [table.lower()])
+
+    def edition(self, connection: psycopg.Connection[Any]) -> int:
+        """The newest edition of all views."""
+        return int(_only(connection.execute(f"SELECT coalesce(max(edition), 0) FROM {self._name}", [])))
+
     def add(self, connection: psycopg.Connection[Any], schema: ViewSchema) -> None:
         """Creates an empty view."""
         table = self.table(schema)
@@ -121,7 +130,10 @@ class Catalog:
         connection.execute(table.declaration, [])
         self._describe(connection, table)
         values = (schema.table.lower(), schema.table, schema.to_json())
-        connection.execute(f"INSERT INTO {self._name} (name, view, schema) VALUES (%s, %s, %s)", values)
+        connection.execute(
+            f"INSERT INTO {self._name} (name, view, schema, edition) VALUES (%s, %s, %s, txid_current())",
+            values,
+        )
 
     def remove(self, connection: psycopg.Connection[Any], table: str) -> None:
         """Removes a view and its rows, if it exists."""

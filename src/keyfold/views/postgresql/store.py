@@ -128,6 +128,10 @@ class PostgresStore(ViewStore):
             found = self._catalog.entry(connection, table)
         return None if found is None else found.position
 
+    def edition(self) -> int:
+        with self._reader() as connection:
+            return self._catalog.edition(connection)
+
     def drop(self, table: str) -> None:
         with self._change(table) as connection:
             self._catalog.lock(connection)
@@ -208,6 +212,7 @@ class PostgresStore(ViewStore):
         ):
             # Deleted, not dropped: readers go on reading, and others have rights on the table.
             self._catalog.confirm(connection, schema)
+            self._catalog.begin_edition(connection, schema.table)
             connection.execute(*table.delete_rows(keep))
         else:
             self._catalog.remove(connection, schema.table)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from keyfold.cli.main import Interrupted
-from keyfold.cli.options import AppFile, For, Home, Json, seconds_of
+from keyfold.cli.options import AppFile, For, Home, Host, Json, seconds_of
 from keyfold.errors import BadOption, did_you_mean
 from keyfold.masking import mask_value
+from keyfold.server.address import HOST, PORT
 
 if TYPE_CHECKING:
     from keyfold.plan.nodes import AppSpec
@@ -25,6 +26,17 @@ Set = Annotated[
         "--set",
         metavar="NAME=VALUE",
         help="A keyfold setting or, if it begins with spark., a Spark setting; can be repeated.",
+        show_default=False,
+    ),
+]
+Port = Annotated[
+    int | None,
+    typer.Option(
+        "--port",
+        metavar="N",
+        min=0,
+        max=65_535,
+        help=f"The port to serve on; 0 for a free one. Default: {PORT}, or the next one that is free.",
         show_default=False,
     ),
 ]
@@ -49,6 +61,12 @@ def command(
             "--standby", help="Wait while another process runs the app, and take over as soon as it ends."
         ),
     ] = False,
+    serve: Annotated[
+        bool,
+        typer.Option("--serve/--no-serve", help="Serve the home over HTTP meanwhile.", show_default=False),
+    ] = True,
+    host: Host = HOST,
+    port: Port = None,
     master: Master = None,
     set_: Set = None,
     home: Home = None,
@@ -59,6 +77,9 @@ def command(
     The current batch is completed first.
 
     In a terminal the tables are shown live; otherwise a line is logged for each table with new batches.
+
+    Meanwhile all apps of the home are served over HTTP on this machine's own address, as by keyfold serve.
+    With --drain or --for they are served only if --port is given.
 
     With --standby it starts Spark and waits. On the same machine it takes over within a second after the
     other process has ended, for whatever reason. On another machine, with a home that both can write, it
@@ -72,10 +93,13 @@ def command(
     from keyfold.cli import output
     from keyfold.cli.app.loader import beside, by_value, load
     from keyfold.cli.running import run_loop
+    from keyfold.cli.running.serving import Address
     from keyfold.cli.terminal import log_lines
 
     seconds = seconds_of(for_)
     settings = settings_of(set_, master)
+    short = drain or for_ is not None
+    address = Address(host, port) if serve and (port is not None or not short) else None
     with output.only_results():
         loaded = load(app)
         beside(loaded)
@@ -89,6 +113,7 @@ def command(
             seconds=seconds,
             loading=lambda: by_value(loaded.module),
             standby=standby,
+            serve=address,
         )
     if drain and ended == "signal":
         raise Interrupted("stopped before all input was processed; the next start continues", number or 2)

@@ -1,0 +1,108 @@
+"""Answers a request by its route: reads the parameters, waits for the view, runs the route in a thread."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from keyfold.errors import QueryError
+from keyfold.server import answers, freshness
+from keyfold.server.answers import JSON, Streamed
+from keyfold.server.error_body import error_document, status_of
+from keyfold.server.parameters import read_query
+from keyfold.server.route import Call, Route
+from keyfold.server.served_home import ServedHome
+from keyfold.server.streaming import streamed
+
+MOST_BYTES: Final = 1 << 20
+"""How long the body of a request may be."""
+
+
+class Endpoint:
+    """An ASGI app that answers the requests of one route."""
+
+    def __init__(self, route: Route, home: ServedHome) -> None:
+        self._route, self._home = route, home
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        with suppress(ClientDisconnect):
+            response = await self._response(request)
+            await response(scope, receive, send)
+
+    async def _response(self, request: Request) -> Response:
+        call = None
+        try:
+            call = self._call(request, await _body(request, self._route))
+            if self._route.of_table:
+                app = await run_in_threadpool(lambda: call.app)
+                await freshness.reach(app, call.path["table"], call.values)
+            return await run_in_threadpool(self._answered, call, request.headers.get("if-none-match"))
+        except ClientDisconnect:
+            raise
+        except Exception as error:
+            return await run_in_threadpool(error_response, error, call if self._route.of_table else None)
+
+    def _call(self, request: Request, body: Any) -> Call:
+        route = self._route
+        values, others = read_query(request.query_params.multi_items(), route.accepted, others=route.filters)
+        raw_path: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+        accept = ",".join(request.headers.getlist("accept"))
+        last = request.headers.get("last-event-id")
+        return Call(self._home, request.path_params, raw_path, values, others, accept, body, last)
+
+    def _answered(self, call: Call, known: str | None) -> Response:
+        route, headers = self._route, {}
+        if route.of_table:
+            # Before the rows are read, so that these are at least as new.
+            call.view.refuse_older(call.values["max_age"])
+            headers = call.view.headers()
+        etag = call.view.etag if route.cached else None
+        if etag is not None:
+            headers["etag"] = etag
+            headers["vary"] = "accept"
+            if freshness.matches(etag, known):
+                return Response(status_code=304, headers=headers)
+        found = route.handle(call)
+        if isinstance(found, Streamed):
+            return streamed(found, headers)
+        return Response(answers.encode(found), headers=headers, media_type=JSON)
+
+
+def error_response(
+    error: BaseException, call: Call | None = None, headers: Mapping[str, str] | None = None
+) -> Response:
+    """An error as a response, with the freshness of the table that was asked for."""
+    found: dict[str, Any] = {}
+    more = dict(headers or {})
+    if call is not None:
+        with suppress(Exception):
+            found, more = call.view.freshness(), {**call.view.headers(), **more}
+    status = status_of(error)
+    if status == 503:
+        more["retry-after"] = "1"
+    content = answers.encode(error_document(error, found))
+    return Response(content, status, headers=more, media_type=JSON)
+
+
+async def _body(request: Request, route: Route) -> Any:
+    if route.body is None:
+        return None
+    content = b""
+    async for part in request.stream():
+        content += part
+        if len(content) > MOST_BYTES:
+            given, hint = f"more than {MOST_BYTES:,} bytes", "several requests"
+            raise QueryError("the body is too large", reason="too_large", given=given, hint=hint)
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        what = f"the body is not JSON: {error}"
+        raise QueryError(what, given=f"{len(content):,} bytes", hint='{"keys": [...]}') from None

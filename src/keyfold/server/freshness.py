@@ -1,0 +1,137 @@
+"""How far a view is: what answers say of it, the age that it may have, and the batch a reader waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from starlette.concurrency import run_in_threadpool
+
+from keyfold.errors import QueryError
+from keyfold.read import AppReader
+from keyfold.read.values import plain
+from keyfold.server import parameters
+from keyfold.views.contract import Position
+
+AT_LEAST: Final = parameters.integer(
+    "at_least", "Answer only once the view has this batch; 409 with the present position otherwise.", least=0
+)
+WAIT: Final = parameters.duration(
+    "wait",
+    "How long to wait for `at_least`, at most a minute; without it, for the first batch.",
+    longest="1 minute",
+)
+MAX_AGE: Final = parameters.duration(
+    "max_age", "Refuse to answer (412) if the view's last batch is older than this.", example="5s"
+)
+PARAMETERS: Final = (AT_LEAST, WAIT, MAX_AGE)
+"""What every route of a table accepts."""
+_POLL: Final = 0.005
+_SLOWEST_POLL: Final = 0.1
+
+
+@dataclass(frozen=True)
+class View:
+    """A table's view at one moment: what is read afterwards is at least as new."""
+
+    app: AppReader
+    table: str
+    position: Position | None
+    edition: int
+    seen: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since the last batch was committed."""
+        if self.position is None:
+            return None
+        return max(0.0, round((self.seen - self.position.at).total_seconds(), 3))
+
+    def fields(self) -> dict[str, Any]:
+        """The fields with which every answer about a table begins."""
+        return {"app": self.app.name, "table": self.table, **self.freshness()}
+
+    def freshness(self) -> dict[str, Any]:
+        """Batch, watermark and age."""
+        at = self.position
+        return {"batch": at and at.batch, "watermark": plain(at and at.watermark), "age": self.age}
+
+    def headers(self) -> dict[str, str]:
+        """The same as headers, without those that have no value."""
+        found = self.freshness()
+        return {f"keyfold-{name}": str(value) for name, value in found.items() if value is not None}
+
+    @property
+    def etag(self) -> str | None:
+        """A name for the rows: that of another batch, and of rows changed without one, is another one.
+
+        A weak one: the age differs from answer to answer, and formats have the same.
+        """
+        if self.position is None:
+            return None
+        micros = int(self.position.at.timestamp() * 1_000_000)
+        return f'W/"{self.position.batch}-{micros:x}-{self.edition:x}"'
+
+    def refuse_older(self, max_age: float | None) -> None:
+        """Refuses a view that is older than the reader accepts."""
+        if max_age is None or (self.age is not None and self.age <= max_age):
+            return
+        what = "the view has no batch yet" if self.age is None else f"the view is {self.age:,.1f} s old"
+        raise QueryError(
+            what,
+            reason="too_old",
+            where=f"{self.app.name}.{self.table}",
+            given=f"max_age={max_age:g}s",
+            hint="a longer max_age, or none; `keyfold status` says whether the app runs",
+        )
+
+
+def view_of(app: AppReader, name: str) -> View:
+    """The view of a table now; a table without one has no position."""
+    table = _known(app, name)
+    try:
+        return View(app, table, app.views.position(table), app.views.edition())
+    except QueryError as error:
+        if error.reason != "not_ready":
+            raise
+        return View(app, table, None, 0)
+
+
+def _known(app: AppReader, name: str) -> str:
+    try:
+        # Also a table that the app no longer declares.
+        return app.views.schema(name).table
+    except QueryError:
+        return app.table_name(name)
+
+
+async def reach(app: AppReader, name: str, values: Mapping[str, Any]) -> None:
+    """Waits for `at_least`, as long as `wait` says; no thread is taken meanwhile."""
+    at_least, wait = values["at_least"], values["wait"]
+    if at_least is None and wait is None:
+        return
+    table = await run_in_threadpool(_known, app, name)
+    deadline, pause = time.monotonic() + (wait or 0), _POLL
+    while True:
+        position = await run_in_threadpool(app.views.position, table)
+        if position is not None and position.batch >= (at_least or 0):
+            return
+        left = deadline - time.monotonic()
+        if left <= 0:
+            # For its error.
+            await run_in_threadpool(app.views.wait, table, at_least or 0)
+            return
+        await asyncio.sleep(min(pause, left))
+        pause = min(pause * 1.5, _SLOWEST_POLL)
+
+
+def matches(etag: str | None, given: str | None) -> bool:
+    """Whether a client already has what it asks for, by its If-None-Match."""
+    if etag is None or given is None:
+        return False
+    known = [one.strip().removeprefix("W/") for one in given.split(",")]
+    return known == ["*"] or etag.removeprefix("W/") in known

@@ -1,0 +1,75 @@
+"""`/api/apps`, `/api/apps/{app}` and its savepoints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from keyfold.errors import KeyfoldError
+from keyfold.read.status import AppStatus, State
+from keyfold.server.route import OF_APP, Call, Route
+
+
+@dataclass(frozen=True)
+class AppLine:
+    """An app in the list of apps."""
+
+    name: str
+    state: State | None
+    """null if its files can't be read; `problem` says why."""
+    running: bool
+    seen: datetime | None
+    """When the app last wrote its status."""
+    tables: Sequence[str]
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class AppList:
+    """The apps of a home."""
+
+    home: str
+    apps: Sequence[AppLine]
+
+
+@dataclass(frozen=True)
+class SavepointList:
+    """The savepoints of an app, as `keyfold savepoint list --json` prints them."""
+
+    app: str
+    savepoints: Sequence[Mapping[str, Any]]
+
+
+def list_apps(call: Call) -> AppList:
+    """The apps of the home, running or not, with the names of their tables."""
+    return AppList(call.home.directory, [_line(call, name) for name in call.home.names()])
+
+
+def _line(call: Call, name: str) -> AppLine:
+    try:
+        found = call.home.app(name).status()
+    except KeyfoldError as error:
+        return AppLine(name, None, False, None, [], str(error))
+    return AppLine(name, found.state, found.running, found.seen, list(found.tables))
+
+
+def get_app(call: Call) -> AppStatus:
+    """The status of an app and of its tables, streams and lookups.
+
+    It is what `keyfold status --json` prints: a running app writes it every second.
+    """
+    return call.app.status()
+
+
+def list_savepoints(call: Call) -> SavepointList:
+    """The complete savepoints of an app, oldest first."""
+    return SavepointList(call.app.name, [one.document() for one in call.app.savepoints()])
+
+
+ROUTES: Final = (
+    Route("list_apps", "/api/apps", list_apps, AppList),
+    Route("get_app", OF_APP, get_app, AppStatus),
+    Route("list_savepoints", f"{OF_APP}/savepoints", list_savepoints, SavepointList),
+)

@@ -1,0 +1,69 @@
+"""`ServedHome`: the apps of a home for many threads, for as long as the server runs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Final
+
+from keyfold.errors import QueryError, choice
+from keyfold.read import AppReader, HomeReader
+from keyfold.server.log_watch import LogWatch
+
+# How long point reads go without a look at the home: an app that was moved is noticed after that.
+_LOOK_SECONDS: Final = 1.0
+
+
+class ServedHome:
+    """Finds apps by name. An app that is dropped, made anew or that has moved its views is noticed."""
+
+    def __init__(self, reader: HomeReader) -> None:
+        self._reader = reader
+        self._lock = threading.Lock()
+        self._addresses: dict[AppReader, str] = {}
+        self.watch = LogWatch()
+        self._recent: dict[str | None, tuple[float, AppReader]] = {}
+
+    @property
+    def directory(self) -> str:
+        """The home, for people."""
+        return str(self._reader.directory)
+
+    def names(self) -> list[str]:
+        """The apps that have run in the home."""
+        return self._reader.names()
+
+    def app(self, name: str | None) -> AppReader:
+        """An app by its name, or the only one of the home."""
+        with self._lock:
+            app = self._reader.app(self._only() if name is None else name)
+            address = str(app.home.views)
+            if self._addresses.get(app, address) != address:
+                app.close()
+            self._addresses[app] = address
+            # Opened here, since two threads at once would open them twice.
+            _ = app.views
+            self._recent[name] = (time.monotonic() + _LOOK_SECONDS, app)
+        return app
+
+    def recent(self, name: str | None) -> AppReader | None:
+        """The app, if it was found a moment ago: without a look at the home."""
+        until, app = self._recent.get(name, (0.0, None))
+        return app if time.monotonic() < until else None
+
+    def close(self) -> None:
+        """Closes all views."""
+        with self._lock:
+            self._recent.clear()
+            self._reader.close()
+
+    def _only(self) -> str:
+        names = self.names()
+        if len(names) > 1:
+            raise QueryError(
+                "the home has several apps, and the address does not say which",
+                reason="not_found",
+                where=self.directory,
+                hint=f"/api/apps/APP/tables/...; APP is {choice(names)}",
+            )
+        return names[0] if names else ""

@@ -1,0 +1,189 @@
+"""`keyfold serve`: where it listens, what it refuses, how it ends; and what the server imports."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from keyfold.cli.running.serving import Address, served_beside
+from keyfold.errors import BadOption
+from keyfold.read import open_home
+from keyfold.server import address
+from keyfold.server.address import PortInUse, listen, listen_from, loopback
+from keyfold.server.serving import Serving
+from tests.cli.conftest import SHOP, Cli, cli
+from tests.ports import free_port
+from tests.server.conftest import Get, client, serving
+
+__all__ = ["cli"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_home_is_served_until_a_signal(home: Path, number: signal.Signals) -> None:
+    words = [sys.executable, "-m", "keyfold", "serve", "--home", str(home), "--port", "0"]
+    env = {**os.environ, "NO_COLOR": "1"}
+    with subprocess.Popen(
+        words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
+    ) as server:
+        assert server.stderr is not None
+        said = server.stderr.readline()
+        url = re.fullmatch(rf"keyfold: serving {re.escape(str(home))} on (http://127\.0\.0\.1:\d+)\n", said)
+        assert url, said
+        with urllib.request.urlopen(f"{url[1]}/api/tables/totals/keys/eu", timeout=20) as found:
+            assert json.load(found)["row"]["n"] == 3
+        server.send_signal(number)
+        out, err = server.communicate(timeout=20)
+        assert (server.returncode, out, err) == (0, "", f"keyfold: {number.name}: stopping\n")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org", ""])
+def test_other_addresses_are_refused(cli: Cli, home: Path, host: str) -> None:
+    found = cli("serve", "--home", home, "--host", host)
+    assert found.code == 2
+    assert "only this machine's own address can be served in this version" in found.err
+    assert f"given: {host or 'an empty text'}" in found.err
+    assert "need tokens, which a later version will have" in found.err
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.5", "::1"])
+def test_the_addresses_of_this_machine_are_its_own(host: str) -> None:
+    assert loopback(host) == host
+    assert loopback("localhost") == "127.0.0.1"
+    with pytest.raises(BadOption):
+        loopback("127.1.example")
+
+
+def test_a_port_in_use_is_said_and_a_free_one_is_offered(cli: Cli, home: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        found = cli("serve", "--home", home, "--port", port)
+        assert found.code == 1
+        assert f"port {port} is in use by another process" in found.err
+        free = re.search(r"--port (\d+), which is free", found.err)
+        assert free
+        other = listen_from("127.0.0.1", port)
+        assert other is not None
+        with other.socket:
+            assert other.port == int(free[1]) > port
+            with pytest.raises(PortInUse):
+                listen("127.0.0.1", other.port)
+
+
+def test_the_address_is_for_a_browser() -> None:
+    with listen("127.0.0.1", free_port()).socket as one:
+        assert address.Listening("::1", one).url.startswith("http://[::1]:")
+
+
+def test_clients_that_come_before_the_server_is_up_wait(home: Path) -> None:
+    with open_home(home) as reader:
+        listening = listen("127.0.0.1", 0)
+        server = Serving(reader, listening)
+        with socket.create_connection(("127.0.0.1", listening.port), timeout=20) as early:
+            early.sendall(f"GET /healthz HTTP/1.1\r\nHost: localhost:{listening.port}\r\n\r\n".encode())
+            server.start()
+            assert early.recv(100).startswith(b"HTTP/1.1 200")
+        server.stop()
+        assert server.ended(20)
+
+
+def test_a_server_that_was_stopped_is_gone(home: Path) -> None:
+    with serving(home) as server:
+        get: Get = client(server)
+        assert get("/healthz").status == 200
+    with pytest.raises(OSError, match="refused"):
+        get("/healthz")
+    assert server.error is None
+
+
+def test_a_server_may_be_stopped_at_once(home: Path) -> None:
+    with serving(home) as server:
+        pass
+    assert server.ended(20)
+
+
+def test_the_server_imports_no_spark_and_the_command_line_no_server(home: Path) -> None:
+    script = f"""
+import importlib, json, pkgutil, sys
+import keyfold.cli.registry
+early = [name for name in ("uvicorn", "starlette", "anyio") if name in sys.modules]
+import keyfold.server
+for module in pkgutil.walk_packages(keyfold.server.__path__, "keyfold.server."):
+    importlib.import_module(module.name)
+heavy = ("pyspark", "py4j", "pandas", "numpy", "pyarrow")
+imported = [name for name in heavy if name in sys.modules]
+from tests.server.conftest import client, serving
+from pathlib import Path
+with serving(Path({str(home)!r})) as server:
+    for path in ("rows", "keys/eu", "keys/eu/history", "batches", "side/rejected", "rows?format=arrow"):
+        assert client(server)("/api/tables/totals/" + path).status == 200
+print(json.dumps([early, imported, [name for name in ("pyspark", "py4j") if name in sys.modules]]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [[], [], []]
+
+
+def said(asked: Address | None, home: Path) -> tuple[str | None, int | None]:
+    """What a run says, and the status of an answer meanwhile."""
+    with served_beside(asked, home, {}) as words:
+        url = re.search(r"http://\S+?(?=;|$)", words or "")
+        if url is None:
+            return words, None
+        with urllib.request.urlopen(f"{url[0]}/api/tables/totals/keys/eu", timeout=20) as found:
+            return words, found.status
+
+
+def test_a_run_takes_the_next_port_if_the_default_one_is_taken(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = free_port()
+    monkeypatch.setattr(address, "PORT", port)
+    assert said(Address(), home) == (f"serving on http://127.0.0.1:{port}", 200)
+    with listen("127.0.0.1", port).socket:
+        words, status = said(Address(), home)
+        assert status == 200
+        assert re.fullmatch(
+            rf"serving on http://127\.0\.0\.1:\d+; port {port} is in use by another process", words or ""
+        )
+        with pytest.raises(PortInUse, match=f"port {port} is in use"):
+            said(Address(port=port), home)
+    assert said(None, home) == (None, None)
+
+
+def test_a_run_goes_on_if_no_port_is_free(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(address, "PORT", 65_535)
+    with listen("127.0.0.1", 65_535).socket:
+        words, _ = said(Address(), home)
+    assert words is not None
+    assert words.startswith("not serving: port 65535 and those after it are in use")
+
+
+def test_a_run_refuses_an_address_before_java_is_started(cli: Cli, tmp_path: Path) -> None:
+    app = tmp_path / "shop.py"
+    app.write_text(SHOP)
+    found = cli("run", app, "--home", tmp_path / "home", "--host", "0.0.0.0")
+    assert (found.code, "starting shop" in found.err) == (2, False)
+    assert "only this machine's own address" in found.err
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        found = cli("run", app, "--home", tmp_path / "home", "--drain", "--port", port)
+        assert (found.code, f"port {port} is in use" in found.err) == (1, True)
+
+
+def test_local_files_of_a_home_elsewhere_are_served(home: Path) -> None:
+    with served_beside(Address(port=0), "s3a://bucket/home", {"local": str(home)}) as words:
+        url = (words or "").removeprefix("serving on ")
+        with urllib.request.urlopen(f"{url}/api/tables/totals/keys/eu", timeout=20) as found:
+            assert json.load(found)["row"]["n"] == 3
