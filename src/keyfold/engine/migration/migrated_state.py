@@ -15,6 +15,7 @@ from keyfold.engine.storage.layout import TableHome
 from keyfold.engine.storage.state_digest import FamilyDigest
 from keyfold.engine.storage.stored_app import StoredTable
 from keyfold.errors import HomeUnusable, RunError
+from keyfold.fault_points import FaultPoint, reached
 from keyfold.kernel.api import ErrorCode, StateMigration
 from keyfold.plan.describe import phrases
 
@@ -55,6 +56,7 @@ def write_state(
     rows = DataFrame(migration.rows(states._jdf), spark).persist(StorageLevel.DISK_ONLY)
     try:
         wanted = _digest(compiled, rows)
+        reached(FaultPoint.MIGRATION_COMPUTED, table=compiled.spec.name)
         ids = list(migration.write(rows._jdf, target.checkpoint_url, batch))
     finally:
         rows.unpersist()
