@@ -284,6 +284,9 @@ def test_state_follows_a_changed_definition_and_can_go_back(tmp_path: Path) -> N
     wrong = planned(after("state.x"), tmp_path, tmp_path / "wrong", "folded")
     with pytest.raises(BadExpression, match="migrate of spent_cents: No such struct field `x`"):
         migrated(wrong, "folded")
+    clock = planned(after("unix_micros(current_timestamp())"), tmp_path, tmp_path / "clock", "folded")
+    with pytest.raises(BadExpression, match="migrate of spent_cents reads the clock"):
+        migrated(clock, "folded")
     with killing(FaultPoint.MIGRATION_READY), pytest.raises(Killed):
         migrated(plan, "closing")
     with unfinished.held(place):
