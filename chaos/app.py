@@ -54,13 +54,14 @@ visits = app.stream(
         os.environ.get("CHAOS_SERVERS", "127.0.0.1:9092"),
         topic=os.environ.get("CHAOS_TOPIC", "visits"),
         metadata=["partition"],
+        # As chaos/events.py knows, so that a late message is late in every run.
         options={"maxOffsetsPerTrigger": 300},
     ),
     schema="id long, user string, ms int, at timestamp",
     time="at",
     # Longer than a file's half hour: a batch may end anywhere within it, and no row be late for that.
     late="1 hour",
-    help="messages of Kafka, some of which do not parse",
+    help="messages of Kafka, some of which do not parse, and some of which are late",
 )
 prices = kf.lookup(
     "prices", kf.rows([{"sku": f"s{n}", "price": n} for n in range(5)]), schema="sku string, price int"
@@ -127,6 +128,9 @@ users.process("processed", Highest, output="user string, highest long")
 visitors = visits.by("user")
 visitors.table("visitors", n="count(*)", ms="sum(ms)", places="count(distinct kafka_partition)")
 visitors.tumbling("15 minutes").table("visited", emit="final", n="count(*)", ms="sum(ms)")
+visitors.tumbling("15 minutes").table(
+    "visited_kept", keep="6 hours", n="count(*)", help="into which late messages are replayed"
+)
 
 # Two streams, a stream and a table, a stream and a lookup
 paid = orders.join(payments, on="id", within="1 hour")

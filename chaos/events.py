@@ -21,6 +21,8 @@ STREAMS = ("clicks", "orders", "payments", "profiles")
 MESSAGES = "visits"
 """The stream that is a topic; a message is a line of its file."""
 PARTITIONS = 2
+BATCH = 300
+"""How many messages the app reads in a batch at most."""
 
 
 def generate(place: Path, files: int, rows: int, seed: int) -> None:
@@ -73,12 +75,29 @@ def _clicks(chance: random.Random, number: int, rows: int) -> Iterator[str]:
 
 def _visits(chance: random.Random, number: int, rows: int) -> Iterator[str]:
     for row in range(rows):
-        if chance.random() < 0.01:
+        kind, at = chance.random(), _time(chance, number)
+        if kind < 0.01:
             yield '{"id": 1, "user": "cut'
             continue
+        if kind < 0.03 and number > files_of_a_batch(rows):
+            at -= lateness(rows) + timedelta(hours=chance.randrange(6))
         visit = {"id": number * rows + row, "user": f"u{chance.randrange(USERS)}"}
         visit |= {"ms": chance.randint(1, 1000)}
-        yield json.dumps({**visit, "at": _text(_time(chance, number))})
+        yield json.dumps({**visit, "at": _text(at)})
+
+
+def files_of_a_batch(rows: int) -> int:
+    """Over how many files the messages of one batch may extend, wherever it begins."""
+    return (BATCH - 1) // rows + 2
+
+
+def lateness(rows: int) -> timedelta:
+    """How old a message must be to be late in every batch that may have it.
+
+    The watermark is an hour behind the batches before, of whose partitions one may be a file behind; the
+    message is anywhere in its file's time, and its window closes at most a quarter of an hour after it.
+    """
+    return (files_of_a_batch(rows) + 2) * SPAN + timedelta(hours=1, minutes=15)
 
 
 def _orders(chance: random.Random, number: int, rows: int) -> Iterator[str]:

@@ -11,7 +11,8 @@ from chaos.life import Run
 KEY = "u5"
 FORGETTING = ("totals", "tumbling_kept", "visitors")
 """Tables that a key is erased from: of files, with windows that are kept, and of messages."""
-REPLAYING = "tumbling_kept"
+REPLAYING = ("tumbling_kept", "visited_kept")
+"""Tables that retain closed windows: of files and of messages."""
 
 
 def forget(run: Run) -> None:
@@ -26,8 +27,11 @@ def forget(run: Run) -> None:
 
 def replay(run: Run) -> Counter[str]:
     """Replays late rows into windows that are kept, and says how many; the app folds them when it runs."""
-    told = json.loads(run.keyfold("side", "replay", "late", f"chaos.{REPLAYING}", "--json"))
-    return Counter({what: told[what] for what in ("sent", "sent_before", "no_longer_kept")})
+    replayed: Counter[str] = Counter()
+    for table in REPLAYING:
+        told = json.loads(run.keyfold("side", "replay", "late", f"chaos.{table}", "--json"))
+        replayed.update({f"{table} {what}": told[what] for what in ("sent", "sent_before", "no_longer_kept")})
+    return replayed
 
 
 def _rows(run: Run, table: str) -> list[dict[str, object]]:

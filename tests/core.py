@@ -84,7 +84,12 @@ CORE: Final = {
     "kernel/test_plan_check.py": "this_spark_plans_what_the_kernel_relies_on",
     "kernel/test_scala.py": "a_suite_holds",
     "operations/test_operations.py": """
-        after_an_operation_every_source_is_read_on_and_every_row_counts_once[rescale]""",
+        after_an_operation_every_source_is_read_on_and_every_row_counts_once[side-replay]
+        after_an_operation_every_source_is_read_on_and_every_row_counts_once[forget]
+        after_an_operation_every_source_is_read_on_and_every_row_counts_once[rescale]
+        after_an_operation_every_source_is_read_on_and_every_row_counts_once[reset]
+        after_an_operation_every_source_is_read_on_and_every_row_counts_once[savepoint-create]
+        after_an_operation_every_source_is_read_on_and_every_row_counts_once[savepoint-create-live]""",
     "process/test_process.py": """timers_of_event_time_fire_when_the_watermark_has_passed_them
         state_lives_on""",
     "storage/test_spark_storage.py": "a_file_system_that_spark_does_not_know_is_an_error_with_its_name",

@@ -45,6 +45,7 @@ class FaultPoint(StrEnum):
     REWRITE_READY = "rewrite ready"  # (tables) the new state is beside the old one
     REWRITE_RECORDED = "rewrite recorded"  # (tables) the next command or start finishes it
     REWRITE_TABLE_DONE = "rewrite table done"  # (table) its checkpoint is the new one, its log has more
+    MIGRATION_COMPUTED = "migration computed"  # (table) the rows of the new state; none is written
     MIGRATION_READY = "migration ready"  # () new states and views are beside the old ones
     MIGRATION_RECORDED = "migration recorded"  # () the next command or start finishes it
     MIGRATION_COPIED = "migration copied"  # (table) its files have their second names

@@ -70,6 +70,11 @@ def test_a_missing_argument(cli: Cli) -> None:
     assert "Missing argument 'NAME'" in found.err
 
 
+def passing(error: HomeLocked) -> HomeLocked:
+    error.passes = True
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [
@@ -80,6 +85,7 @@ def test_a_missing_argument(cli: Cli) -> None:
         (QueryError("x", reason="not_ready"), 1),
         (QueryError("x", reason="behind_bound"), 1),
         (HomeLocked("x"), 3),
+        (passing(HomeLocked("a command holds the home")), 1),
         (QueryFailed("x", app="a", table="t", batch=3), 1),
         (TypeError("x"), 1),
         (main.Interrupted("x", signal.SIGTERM), 143),

@@ -12,6 +12,9 @@ from unittest.mock import patch
 
 import pytest
 
+from keyfold.engine.log.retention import forget_changes
+from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.storage.layout import AppHome
 from keyfold.views.sqlite import connections
 from keyfold.views.stores import views_in
 from tests.cli.conftest import Cli, write
@@ -169,6 +172,38 @@ def test_a_view_that_was_altered_is_found_key_by_key_and_repaired(
         "why": "the table has no view",
         "hint": "start the app, which repairs it, and stop it (keyfold run APP.py --drain)",
     }
+
+
+def test_closed_windows_that_only_the_view_has_are_counted_and_the_rest_is_compared(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "shop.py", APP)
+    (tmp_path / "data").mkdir()
+    lines = [f'{{"k": "{k}", "x": 1, "t": "2026-01-01T00:0{m}:00Z"}}\n' for k in "abc" for m in range(3)]
+    write(tmp_path / "data" / "0.json", "".join(lines))
+    assert cli("run", "shop.py", "--drain").code == 0
+    home = AppHome(tmp_path / ".keyfold" / "shop")
+    # As a running app does, some batches later.
+    forget_changes(TableLog(home.table("minutes").log_files), 0)
+    told = cli("verify", "shop.py")
+    assert told.code == 0, told.err
+    assert "equal; 6 of closed windows not compared" in told.out
+    assert (
+        "minutes: not compared with its log: the log does not have all changes of the table; its 6 rows of "
+        "closed windows have no other record; keep=... retains them"
+    ) in told.err
+    found = {one["table"]: one for one in cli("verify", "shop.py", "--json").json["tables"]}
+    assert {name: one["closed_not_compared"] for name, one in found.items()} == {
+        "sums": 0,
+        "minutes": 6,
+        "finals": 0,
+        "best": 0,
+    }
+    with closing(sqlite3.connect(home.path / "views.db")) as view, view:
+        view.execute("UPDATE minutes SET n = 7 WHERE window_start = (SELECT max(window_start) FROM minutes)")
+    wrong = cli("verify", "shop.py", "minutes", "--json")
+    assert (wrong.code, len(wrong.json["tables"][0]["state"]["differences"])) == (1, 3), "open windows"
 
 
 def test_the_view_of_a_pattern_is_rebuilt_from_a_log_that_has_all_matches(

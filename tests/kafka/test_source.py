@@ -14,9 +14,11 @@ import pytest
 
 import keyfold as kf
 from keyfold.engine.handle import Handle
+from keyfold.engine.kafka.broker import Broker
 from keyfold.errors import DeclarationError, QueryFailed, RunError
+from keyfold.settings import load
 from tests.kafka import registry as registries
-from tests.kafka.cluster import Cluster
+from tests.kafka.cluster import FAST, Cluster
 
 pytestmark = pytest.mark.jvm
 
@@ -347,6 +349,33 @@ def test_a_topic_made_again_with_more_messages_than_were_read_of_the_old_one_is_
         assert handle.table("counts").get("b")["n"] == 1, "from the old position"
     assert again in caplog.text
     started(declared(), spark, tmp_path).stop()  # by now the positions are of the new one
+
+
+def test_topics_of_one_name_in_two_clusters_are_each_read_on(
+    spark: Any, cluster: Cluster, tmp_path: Path
+) -> None:
+    with Broker(tmp_path / "other", load(), java_options=FAST) as broker:
+        other, topic = Cluster(broker.address), cluster.topic()
+        other.create(topic)
+        app = kf.App("clusters")
+        eu, us = (
+            app.stream(name, kf.kafka(one.address, topic=topic), schema=SCHEMA)
+            for name, one in (("eu", cluster), ("us", other))
+        )
+        # Both sources of the first stream, which is read twice, come before that of the second.
+        both = eu.transform(lambda rows: rows).union(us)
+        both.by("id").table("counts", n="count(*)")
+        cluster.produce(topic, [order("a")] * 3)
+        other.produce(topic, [order("a")])
+        started(app, spark, tmp_path / "home").stop()
+        cluster.produce(topic, [order("a")])
+        with started(app, spark, tmp_path / "home") as handle:
+            assert handle.table("counts").get("a")["n"] == 5
+        other.delete(topic)
+        other.create(topic)
+        other.produce(topic, [order("a")] * 9)
+        with pytest.raises(QueryFailed, match=f"(?s)of stream us .*{topic}-0: it was read up to offset 1 of"):
+            started(app, spark, tmp_path / "home")
 
 
 def test_brokers_and_topics_that_are_away_are_waited_for_until_the_deadline(

@@ -172,3 +172,8 @@ READING: Final = {
     *("audit list", "audit verify", "state size", "state read", "state diff", "state history"),
 }
 """Commands that change no state by themselves."""
+
+
+def id_of(name: str) -> str:
+    """An operation as the id of a test, which has no spaces, so that `tests/core.py` can list it."""
+    return name.replace(" --", "-").replace(" ", "-")

@@ -11,17 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
-from keyfold.cli.registry import app as command_line
 from keyfold.engine import session
 from keyfold.engine.kafka.broker import Broker
-from keyfold.engine.sources.connectors import SOURCES
 from keyfold.settings import load
 from tests.kafka.cluster import FAST, Cluster
 from tests.operations import sources
-from tests.operations.operations import ELSEWHERE, FIRST, LATE, NEW, OPERATIONS, READING, Stopped
-from tests.operations.sources import CASES, ENDLESS, FOLLOWED, FOLLOWER, SECONDS, WINDOWED, Row, World
+from tests.operations.operations import FIRST, LATE, NEW, OPERATIONS, Stopped, id_of
+from tests.operations.sources import CASES, FOLLOWED, FOLLOWER, SECONDS, WINDOWED, Row, World
 
 pytestmark = pytest.mark.jvm
 LONG = bool(os.environ.get("KEYFOLD_TEST_LONG"))
@@ -30,22 +27,6 @@ SMALL = {
     "spark.sql.streaming.pollingDelay": "10ms",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-
-
-def test_every_kind_of_source_and_every_command_that_changes_state_is_in_the_table() -> None:
-    assert {case.kind for case in CASES.values()} | ENDLESS == set(SOURCES)
-    known = {*OPERATIONS, *ELSEWHERE, *READING}
-    found = set(commands(typer.main.get_command(command_line), ()))
-    assert found <= known, f"say in tests/operations/operations.py what these do: {sorted(found - known)}"
-
-
-def commands(command: Any, path: tuple[str, ...]) -> Iterator[str]:
-    """The words of all commands, without their former names."""
-    for name, below in getattr(command, "commands", {}).items():
-        if not below.hidden:
-            yield from commands(below, (*path, name))
-    if not hasattr(command, "commands"):
-        yield " ".join(path)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +51,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
         spark.stop()
 
 
-@pytest.mark.parametrize("name", [name for name, one in OPERATIONS.items() if one.quick or LONG])
+@pytest.mark.parametrize("name", [name for name, one in OPERATIONS.items() if one.quick or LONG], ids=id_of)
 def test_after_an_operation_every_source_is_read_on_and_every_row_counts_once(
     base: Stopped, tmp_path: Path, name: str
 ) -> None:

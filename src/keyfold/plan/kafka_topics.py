@@ -44,12 +44,12 @@ class KafkaTopics:
 
     @property
     def connection_wait_ms(self) -> int:
-        """How long a start waits until brokers accept connections."""
+        """How long a start waits until brokers answer a first request."""
         return 3_000 if self.wait_ms is None else self.wait_ms
 
     @property
     def answer_wait_ms(self) -> int:
-        """How long it then waits until they respond, and have the topics."""
+        """How long it then waits until they have the topics."""
         return 60_000 if self.wait_ms is None else self.wait_ms
 
     @property

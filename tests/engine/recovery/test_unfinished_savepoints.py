@@ -18,12 +18,13 @@ from keyfold.cli.app.plan import compiled_plan
 from keyfold.engine import session
 from keyfold.engine.erasure.forget import forget
 from keyfold.engine.recovery import verification
-from keyfold.engine.savepoint import archive, clone, create, restore, verify
+from keyfold.engine.savepoint import archive, clone, create, deletion, restore, verify
 from keyfold.engine.savepoint.capture import silent
 from keyfold.engine.savepoint.savepoints import Savepoints
+from keyfold.engine.state.diff import differences
 from keyfold.engine.state_reading import state_of
 from keyfold.engine.storage.layout import AppHome
-from keyfold.errors import BadOption
+from keyfold.errors import BadOption, QueryError
 from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.settings import load
 from keyfold.testing import shared_session
@@ -56,6 +57,15 @@ def app(data: Path, name: str = "c2") -> kf.App:
     rows = made.stream("rows", kf.files(data, maxFilesPerTrigger=1), schema=schema, shared=False)
     rows.by("k").table("totals", n="count(*)", total="sum(x)", history="1 day")
     rows.by("k").top(1, by="x desc").table("best", x="x")
+    return made
+
+
+def begun(data: Path) -> kf.App:
+    """Another app, whose table begins with the state in a savepoint of the first."""
+    made = kf.App("begun")
+    rows = made.stream("rows", kf.files(data, maxFilesPerTrigger=1), schema="k string, x int", shared=False)
+    state = kf.savepoint("then", app="c2")
+    rows.by("k").table("totals", n="count(*)", total="sum(x)", history="1 day", initial=state)
     return made
 
 
@@ -167,6 +177,11 @@ def test_every_operation_works_on_a_savepoint_after_a_kill(
     # As they are.
     clone.clone(app_home, "then", AppHome(home / "green"), silent)
     assert run(app(data, "green"), home) == folded(0, batch + 1)
+    if batch:
+        assert run(begun(data), home) == folded(0, batch + 1)
+    else:
+        with pytest.raises(QueryError, match="savepoint then of c2 has no state of totals"):
+            run(begun(data), home)
     restore.restore(app_home, "again", (), None, silent)
 
     # The home itself is brought up first.
@@ -176,6 +191,10 @@ def test_every_operation_works_on_a_savepoint_after_a_kill(
     with pytest.raises(BadOption, match=rf"batch {batch} of c2\.totals is not finished"):
         erase()
     assert run(app(data), home) == folded(0, batch + 1)
+    if batch:
+        before, now = state_of(app_home, "totals", savepoint="then"), state_of(app_home, "totals")
+        changed = {one.key["k"]: one.change for one in differences(spark, before, now, None, None)}
+        assert changed == {"ada-l": "changed", "bob-m": "changed", "cyd-n": "added"}
     receipt = erase()
     erase("best")
     assert set(receipt["savepoints"]) == set(Savepoints(app_home).names()) >= {"then", "again"}
@@ -190,3 +209,7 @@ def test_every_operation_works_on_a_savepoint_after_a_kill(
     assert run(app(data, "blue"), home) == wanted
     restore.restore(app_home, "then", (), None, silent)
     assert run(app(data), home) == wanted
+    deletion.Deletion(app_home, None, held=True).delete("again")
+    pruned = deletion.Deletion(app_home, None, held=True).prune(1, None)
+    assert "then" in {one.name for one in pruned}
+    assert len(Savepoints(app_home).names()) == 1

@@ -6,8 +6,13 @@ import ctypes
 import os
 import re
 import socket
+import socketserver
 import tempfile
+import threading
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +20,7 @@ import pytest
 
 import keyfold as kf
 from keyfold import kafka_names
+from keyfold.cli.main import main
 from keyfold.engine.kafka import listening
 from keyfold.engine.kafka.topics import parse_topic
 from keyfold.errors import BadOption, RunError
@@ -79,10 +85,67 @@ def test_servers_that_nobody_listens_at_are_told_within_five_seconds_without_spa
         assert words in str(refused.value)
 
 
-def test_one_server_that_listens_is_enough() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as open_port:
-        here = f"127.0.0.1:{open_port.getsockname()[1]}"
-        assert listening.problem(f"127.0.0.1:9,nowhere.invalid:1,{here}") is None
+def test_a_port_that_accepts_and_stays_silent_is_told_in_seconds_not_in_half_a_minute(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor() as threads:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+
+        def start(protocol: str) -> None:
+            app = kf.App(protocol.lower())
+            source = kf.kafka(address, topic="t", options={"kafka.security.protocol": protocol})
+            app.stream("orders", source, "id string").by("id").table("totals", n="count(*)")
+            app.start(home=tmp_path)
+
+        def read(protocol: str) -> None:
+            list(kf.read_changes(address, "t", options={"security.protocol": protocol}))
+
+        began = time.monotonic()
+        calls = [threads.submit(call, name) for call in (start, read) for name in ("PLAINTEXT", "SSL")]
+        assert main(["dev", "load", address, "--count", "1"]) == 1
+        told = [str(call.exception()) for call in calls]
+        assert time.monotonic() - began < 8, "four and what a busy machine adds"
+    for text, what in zip(told, ["stream orders"] * 2 + ["topic t"] * 2, strict=True):
+        assert text.startswith(f"the brokers of {what} "), text
+        assert f"{address}: no answer within" in text
+    assert f"{address}: no answer within" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n", "what answers there is not a Kafka broker"),
+        (b"", "the connection is closed without an answer"),
+    ],
+)
+def test_what_is_no_broker_is_told_by_its_answer(answer: bytes, words: str) -> None:
+    with answering(lambda request: answer) as address:
+        assert listening.problem(address) == f"{address}: {words}"
+        # With TLS the client itself says what is wrong.
+        assert listening.problem(address, "SSL") is None
+
+
+def test_one_broker_that_answers_is_enough() -> None:
+    with answering(lambda request: b"\0\0\0\x04" + request[8:12]) as address:
+        assert listening.problem(f"127.0.0.1:9,nowhere.invalid:1,{address}") is None
+
+
+@contextmanager
+def answering(answer: Callable[[bytes], bytes]) -> Iterator[str]:
+    """The address of a server that answers each connection's first request, and closes it."""
+
+    class Answer(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.sendall(answer(self.request.recv(1_000)))
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Answer) as server:
+        serving = threading.Thread(target=server.serve_forever, args=(0.05,))
+        serving.start()
+        try:
+            yield f"127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            serving.join()
 
 
 def test_the_known_names_of_librdkafka_are_those_that_it_takes_as_text() -> None:

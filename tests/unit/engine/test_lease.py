@@ -104,10 +104,19 @@ class TestLeaseOnALocalDisk(LeaseContract):
 
 def test_a_home_is_held_by_one_process_at_a_time(tmp_path: Path, home: AppHome) -> None:
     with held(tmp_path) as other:
-        with pytest.raises(HomeLocked, match=f"pid {other.pid}\n"):
+        with pytest.raises(HomeLocked, match=f"pid {other.pid}\n") as refused:
             Lease(home).take()
+        assert refused.value.passes, "a command, or a start, ends some time"
         assert holder(home) == other.pid
         Lease(local_app_home(tmp_path, "another")).take().release()
+
+
+def test_a_home_whose_holder_runs_queries_is_not_free_soon(home: AppHome) -> None:
+    known = identity(os.getppid())
+    LeaseFiles(home.storage).create(record(1, os.getppid(), host=this_host(), python=known, jvm=known))
+    with pytest.raises(HomeLocked, match="another process holds") as refused:
+        Lease(home).take()
+    assert not refused.value.passes
 
 
 def test_the_home_of_a_killed_process_is_taken_over_at_once(tmp_path: Path, home: AppHome) -> None:

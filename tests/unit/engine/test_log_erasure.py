@@ -58,6 +58,32 @@ def test_no_row_of_the_key_is_left_and_the_others_are_as_they_were(tmp_path: Pat
     assert (again.files, again.erased) == (0, {})
 
 
+@pytest.mark.parametrize("merged", [False, True])
+def test_changes_of_some_batches_stay_and_are_told(tmp_path: Path, merged: bool) -> None:
+    place = local_app_home(tmp_path, "shop")
+    files = place.table("t").log_files
+    filled(TableLog(files), 40)
+    if merged:
+        lease = Lease(place).take()
+        assert list(Compaction(TableLog(files), lease).run())
+        lease.release()
+    log = TableLog(files)
+    before = rows(log, "change")
+    mine = [batch for batch, key in before if key == "k1"]
+    # In the middle of what is merged.
+    unread = range(mine[1], mine[3])
+    run = LogErasure(log, {"k": "k1"}, {"k": "2-1"}, files.put, stays=unread)
+    run.run()
+    stays = {batch for batch in mine if batch in unread}
+    assert len(stays) == 2
+    assert (run.left, run.erased["change"]) == (stays, len(mine) - 2)
+    after = TableLog(files)
+    assert rows(after, "change") == [one for one in before if one[1] != "k1" or one[0] in unread]
+    for manifest in after.after(-1):
+        for part in manifest.parts:
+            after.verify(part)
+
+
 def test_a_value_of_a_key_is_compared_as_text_of_its_type() -> None:
     assert is_value(7, "7")
     assert is_value(True, "true")

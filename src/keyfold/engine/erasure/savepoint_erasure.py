@@ -9,21 +9,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from keyfold.engine.erasure import unread
 from keyfold.engine.erasure.erased import Erased
 from keyfold.engine.erasure.source_columns import source_columns
 from keyfold.engine.erasure.staging import ErasureStaging
 from keyfold.engine.erasure.switch import erase_from_view
+from keyfold.engine.followers.view import ViewFollower
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.migration.table_names import then_called
 from keyfold.engine.operations.kinds import FORGET
+from keyfold.engine.recovery.view_rebuild import follows
 from keyfold.engine.savepoint.manifest import FILE, SavedFile, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES as SAVED
 from keyfold.engine.savepoint.savepoints import VIEW, Savepoints
 from keyfold.engine.state.join_keys import joined_key
-from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.engine.surgery.key_erasure import TableKey, declared_key
 from keyfold.errors import BadOption
 from keyfold.read import history
+from keyfold.views.contract import Views
 from keyfold.views.stores import views_in
 
 
@@ -95,13 +99,16 @@ class _Saved:
         if self.savepoint.view is not None:
             with Savepoints(self.work.home).storage(name).fetch(VIEW) as copy:
                 shutil.copyfile(copy, view)
+            self._bring_up(views_in(view), home.table(self.work.table))
         try:
             found = self.work.erase(home, prefix, views_in(view))
         except BadOption as error:
             raise BadOption(
                 f"the key can't be erased from savepoint {name}: {error.what}",
                 given=name,
-                hint=f"keyfold savepoint delete {name}",
+                hint=f"keyfold savepoint delete {name}; to keep its rows, make another app of it before "
+                f"(keyfold savepoint clone {name} NAME), run that to the end (keyfold run APP.py --drain), "
+                "and forget the key there",
             ) from None
         if self.savepoint.view is not None:
             erase_from_view(views_in(view), self.work.table, self.work.key.columns, found.batch)
@@ -111,8 +118,22 @@ class _Saved:
         storage.put(f"{FORGET.prepared}/savepoints/{name}/{FILE}", manifest.encode())
         return found
 
+    def _bring_up(self, views: Views, table: TableHome) -> None:
+        """Applies the committed batches that the view did not have when it was captured."""
+        batch = table.committed_batch()
+        with views.open(read_only=False) as store:
+            if batch is None or table.path.name not in store.tables():
+                return
+            log = TableLog(table.log_files, batch)
+            follower = ViewFollower(log, store, store.schema(table.path.name))
+            if follows(log, follower.position, table.spark.before_resizes(batch)):
+                for manifest in log.after(follower.position):
+                    follower.apply(manifest)
+
     def _is_told(self, home: AppHome) -> bool:
-        """Whether a home only has the key's deletion left, in the last batch of the log."""
+        """Whether a home only has the key for readers: its deletion, in the newest batch, and what they
+        have yet to read before it.
+        """
         key = self.work.key
         if key.names != key.declared[: len(key.names)]:
             return False
@@ -120,7 +141,13 @@ class _Saved:
         log = TableLog(table.log_files, table.committed_batch())
         newest = log.newest()
         found = list(history.history(log, key.values))
-        return bool(found) and all(one.batch == newest and one.op == "delete" for one in found)
+        last = [one for one in found if one.batch == newest]
+        read_upto = unread.of_table(home, self.work.table, None).read_upto
+        return (
+            bool(last)
+            and all(one.op == "delete" for one in last)
+            and all(one.batch > read_upto for one in found if one not in last)
+        )
 
     def _manifest(self, prefix: str, found: Erased) -> Savepoint:
         savepoint, table = self.savepoint, self.work.table

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from keyfold.engine.erasure import unread
 from keyfold.engine.erasure.erased import Erased
 from keyfold.engine.erasure.unfinished_batch import UnfinishedBatch, unfinished_batch
+from keyfold.engine.erasure.unread import UnreadBatches
 from keyfold.engine.log import row_text
 from keyfold.engine.log.key_text import as_text
 from keyfold.engine.log.log_erasure import LogErasure
@@ -67,17 +69,20 @@ class ErasureStaging:
     def _erase(self, home: AppHome, prefix: str, views: Views) -> Erased:
         found = Erased()
         batch, left = home.table(self.table).committed_batch(), unfinished_batch(home.table(self.table))
+        stays = unread.of_table(home, self.table, left) if prefix else unread.NONE
         if left is not None:
             if not prefix:
                 rewriting.require_stopped_between_batches(home, self.table)
-            left.require_unread(home)
-        if batch is not None:
+            unread.require_unseen(home, left)
+        if batch is not None and not prefix:
             require_read(home, self.table)
         plan = home.read_plan()
         streams = plan.table(self.table).streams
         texts = Texts(row_text.of_plan(plan), streams[0] if len(streams) == 1 else None)
         name = f"{prefix}tables/{self.table}/log"
-        self._log(home.table(self.table).log_files, name, texts, found.log, found, left)
+        files = home.table(self.table).log_files
+        kept = self._log(files, name, texts, found.log, found, stays, left)
+        found.not_searched += stays.told("changes of the key", kept)
         self._streams(home, prefix, found)
         self._stage_replayed(home, prefix, found)
         if left is not None:
@@ -102,17 +107,22 @@ class ErasureStaging:
         texts: Texts,
         erased: dict[str, int],
         found: Erased,
+        stays: UnreadBatches,
         left: UnfinishedBatch | None = None,
-    ) -> None:
+    ) -> set[int]:
+        """Returns the batches in which rows of the key stay."""
+
         def put(file: str, content: bytes) -> None:
             if left is None or not left.has(file):
                 self.home.storage.put(f"{FORGET.prepared}/{name}/{file}", content)
 
-        run = LogErasure(TableLog(files), self.key.columns, self._in_text, put, texts, self.key.declared)
+        key, log = self.key, TableLog(files)
+        run = LogErasure(log, key.columns, self._in_text, put, texts, key.declared, stays=stays)
         run.run()
         erased.update(run.erased)
         found.by_word += run.by_word
         found.keys |= run.keys
+        return run.left
 
     def _streams(self, home: AppHome, prefix: str, found: Erased) -> None:
         shared = home.read_plan().table(self.table).shared
@@ -121,15 +131,19 @@ class ErasureStaging:
             if self.source is None:
                 found.not_searched.append(f"the log of stream {name}: the key is computed from its columns")
                 continue
-            self._require_unseen(home, name)
+            if not prefix:
+                self._require_finished(home, name)
+            again = unread.of_stream(home, name, self.table) if prefix else unread.NONE
             mine = replace(self, key=TableKey(tuple(self.source), tuple(self.source.values())))
             erased: dict[str, int] = {}
             texts = Texts(row_text.of_plan(home.read_plan()), name)
-            mine._log(home.stream_home(name).log_files, f"{prefix}streams/{name}/log", texts, erased, found)
+            files = home.stream_home(name).log_files
+            kept = mine._log(files, f"{prefix}streams/{name}/log", texts, erased, found, again)
+            found.not_searched += again.told(f"rows of the key that stream {name} has", kept)
             if erased:
                 found.streams[name] = erased
 
-    def _require_unseen(self, home: AppHome, stream: str) -> None:
+    def _require_finished(self, home: AppHome, stream: str) -> None:
         """Refuses to change the input of an unfinished batch whose changes others have seen."""
         for table in contents.readers(home, stream):
             left = unfinished_batch(home.table(table))

@@ -10,10 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.storage import contents
-from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.engine.storage.layout import TableHome
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
-from keyfold.errors import BadOption
 
 
 @dataclass(frozen=True)
@@ -47,16 +45,6 @@ class UnfinishedBatch:
         planned = self.home.spark.offset_file(self.number).read_bytes()
         checkpoint.storage.put(checkpoint.offset_file(number).path, planned)
         checkpoint.sources.renumber(self.number, number)
-
-    def require_unread(self, home: AppHome) -> None:
-        """Refuses it if other tables may have folded what it has published."""
-        readers = contents.readers(home, self.home.path.name)
-        if readers and self.published:
-            raise BadOption(
-                f"batch {self.number} of {home.path.name}.{self.home.path.name} is published and not "
-                f"finished, and {', '.join(readers)} may have read it",
-                given=self.home.path.name,
-            )
 
 
 def unfinished_batch(home: TableHome) -> UnfinishedBatch | None:

@@ -53,6 +53,11 @@ def servers(connector: Connector) -> str:
     return _given_settings(connector).get("bootstrap.servers", connector.kafka.servers)
 
 
+def protocol(connector: Connector) -> str | None:
+    """How clients speak with the brokers: Kafka's `security.protocol`, if it is set."""
+    return _given_settings(connector).get("security.protocol")
+
+
 def for_spark(connector: Connector) -> dict[str, str]:
     """The options of Spark's Kafka source: those of the declaration, with client settings in Java's names."""
     others = {name: value for name, value in connector.options if not name.startswith(PREFIX)}

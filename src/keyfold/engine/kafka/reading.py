@@ -150,7 +150,8 @@ def _consumer(servers: str, topic: str, options: Mapping[str, str]) -> Iterator[
     with explain_errors(topic, lambda: noted[-1] if noted else None, reads=servers):
         consumer = Consumer(wanted)
         try:
-            listening.require(wanted["bootstrap.servers"], topic, f"is a Kafka broker at {servers}?")
+            hint, protocol = f"is a Kafka broker at {servers}?", wanted.get("security.protocol")
+            listening.require(wanted["bootstrap.servers"], topic, hint, protocol)
             yield consumer
         finally:
             consumer.close()

@@ -5,8 +5,8 @@ No file is overwritten here: the new content of each file is passed to a functio
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,10 @@ class LogErasure:
     texts: Texts = field(default_factory=Texts)
     key: Sequence[str] = ()
     """The columns of the whole key; `columns` may be a subset."""
+    stays: Container[int] = ()
+    """Batches whose changes stay."""
+    left: set[int] = field(default_factory=set)
+    """Those of them that have changes of the key."""
     keys: set[tuple[str, ...]] = field(default_factory=set)
     """The keys of erased changes."""
     erased: Counter[str] = field(default_factory=Counter)
@@ -47,7 +51,14 @@ class LogErasure:
         own = [found for batch in self.log.own_batches() if (found := self.log.find(batch)) is not None]
         ranges = {of: self.log.merged.manifests(of) for of in self.log.merged.ranges()}
         known = [*own, *(manifest for manifests in ranges.values() for manifest in manifests)]
-        rewritten = self._rewrite({part.path: part for m in known for part in m.parts if self.log.has(part)})
+        staying: defaultdict[str, list[tuple[Part, int]]] = defaultdict(list)
+        for manifest in known:
+            if manifest.batch in self.stays:
+                for part in manifest.of_kind("change"):
+                    staying[part.path].append((part, manifest.batch))
+        rewritten = self._rewrite(
+            {part.path: part for m in known for part in m.parts if self.log.has(part)}, staying
+        )
         for manifest in own:
             changed = self._manifest(manifest, rewritten)
             if changed is not manifest:
@@ -61,15 +72,17 @@ class LogErasure:
         self.files += 1
         self.put(name, content)
 
-    def _rewrite(self, parts: Mapping[str, Part]) -> dict[str, _File]:
-        """The files with rows of the key, by name."""
+    def _rewrite(
+        self, parts: Mapping[str, Part], staying: Mapping[str, list[tuple[Part, int]]]
+    ) -> dict[str, _File]:
+        """The files with rows of the key, by name. `staying`: the parts of each that stay, and batches."""
         found = {}
         for path, part in parts.items():
-            if (file := self._file(path, part)) is not None:
+            if (file := self._file(path, part, staying.get(path, ()))) is not None:
                 found[path] = file
         return found
 
-    def _file(self, path: str, part: Part) -> _File | None:
+    def _file(self, path: str, part: Part, staying: Iterable[tuple[Part, int]]) -> _File | None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -78,6 +91,11 @@ class LogErasure:
         batches = list(self.log.part_rows(whole))
         table = pa.Table.from_batches(batches, schema)
         stays = [not mine for mine in self._mine(table, part.kind)]
+        for one, batch in staying:
+            rows = slice(one.first or 0, (one.first or 0) + one.rows)
+            if not all(stays[rows]):
+                self.left.add(batch)
+                stays[rows] = [True] * one.rows
         if all(stays):
             return None
         self.erased[part.kind] += stays.count(False)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.expressions import column
 from keyfold.engine.operations.files import copy_files
-from keyfold.engine.spark_errors import explain_errors, kernel_error
+from keyfold.engine.spark_errors import NeedsClock, explain_errors, kernel_error
 from keyfold.engine.state import digest as state_digest
 from keyfold.engine.state.mapping import KeySource, StateMapping
 from keyfold.engine.storage.layout import TableHome
 from keyfold.engine.storage.state_digest import FamilyDigest
 from keyfold.engine.storage.stored_app import StoredTable
-from keyfold.errors import HomeUnusable, RunError
+from keyfold.errors import BadExpression, HomeUnusable, RunError
+from keyfold.fault_points import FaultPoint, reached
 from keyfold.kernel.api import ErrorCode, StateMigration
 from keyfold.plan.describe import phrases
 
@@ -55,6 +56,7 @@ def write_state(
     rows = DataFrame(migration.rows(states._jdf), spark).persist(StorageLevel.DISK_ONLY)
     try:
         wanted = _digest(compiled, rows)
+        reached(FaultPoint.MIGRATION_COMPUTED, table=compiled.spec.name)
         ids = list(migration.write(rows._jdf, target.checkpoint_url, batch))
     finally:
         rows.unpersist()
@@ -76,9 +78,17 @@ def _declare(
             migration.copyField(one.field, one.copied)
         elif one.expression is not None:
             where, given = f"{compiled.name}, {compiled.spec.site}", phrases.expr_words(one.expression)
-            with explain_errors(spark, f"migrate of {one.field}", where, given):
-                made = column(one.expression)._jc
-                migration.computeField(one.field, made, list(one.names), list(one.fields))
+            try:
+                with explain_errors(spark, f"migrate of {one.field}", where, given):
+                    made = column(one.expression)._jc
+                    migration.computeField(one.field, made, list(one.names), list(one.fields))
+            except NeedsClock:
+                raise BadExpression(
+                    f"migrate of {one.field} reads the clock, and states have no time of their own",
+                    where=where,
+                    given=given,
+                    hint="write the time that is meant: timestamp'2026-01-01 00:00:00'",
+                ) from None
 
 
 def _digest(compiled: Compiled, rows: DataFrame) -> list[FamilyDigest]:

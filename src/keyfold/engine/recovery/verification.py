@@ -25,6 +25,7 @@ SHOWN: Final = 20
 """The maximum number of differences to name."""
 _START: Final = "start the app, which repairs it, and stop it (keyfold run APP.py --drain)"
 _HISTORY: Final = "history=..., declared before the table's first batch, keeps all changes in the log"
+_KEEP: Final = f"keep=... retains them in the state for a while; {_HISTORY}"
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Verified:
     rows: int
     state: Side
     log: Side
+    closed: int = 0
+    """The rows of closed windows that were compared with neither, since neither has them any more."""
 
     @property
     def equal(self) -> bool:
@@ -70,29 +73,36 @@ def verify(spark: SparkSession, compiled: Compiled, home: AppHome, view: ViewSto
     if not table_home.spark.before_resizes(batch) <= position.batch <= batch:
         apart = NotCompared(f"the view is at batch {position.batch}, the state at {batch}", _START)
         return Verified(name, batch, rows, apart, apart)
-    return Verified(
-        name,
-        batch,
-        rows,
-        _with_state(spark, compiled, home, view, batch),
-        _with_log(compiled, home, view, batch),
-    )
+    open_windows = _open_windows(compiled, home, batch)
+    state = _with_state(spark, compiled, home, view, batch, open_windows)
+    log = _with_log(compiled, home, view, batch, open_windows)
+    if open_windows is None or isinstance(log, list):
+        return Verified(name, batch, rows, state, log)
+    return Verified(name, batch, rows, state, log, rows - (view.count(name, open_windows) or 0))
 
 
-def _with_state(spark: SparkSession, compiled: Compiled, home: AppHome, view: ViewStore, batch: int) -> Side:
+def _with_state(
+    spark: SparkSession,
+    compiled: Compiled,
+    home: AppHome,
+    view: ViewStore,
+    batch: int,
+    open_windows: Filter | None,
+) -> Side:
     if compiled.rebuilt is None:
         return NotCompared("the state of a pattern or a processor has no rows that can be compared", _HISTORY)
     found = from_state(spark, compiled, home.table(compiled.spec.name), batch)
-    return view.compare(compiled.view, found, _open_windows(compiled, home, batch), SHOWN)
+    return view.compare(compiled.view, found, open_windows, SHOWN)
 
 
-def _with_log(compiled: Compiled, home: AppHome, view: ViewStore, batch: int) -> Side:
+def _with_log(
+    compiled: Compiled, home: AppHome, view: ViewStore, batch: int, open_windows: Filter | None
+) -> Side:
     table_home = home.table(compiled.spec.name)
     log = TableLog(table_home.log_files)
     if not view_rebuild.has_all_changes(log, table_home, batch):
-        closed = _open_windows(compiled, home, batch) is not None
-        only = ", so that closed windows were not compared" if closed else ""
-        return NotCompared(f"the log does not have all changes of the table{only}", _HISTORY)
+        hint = _HISTORY if open_windows is None else _KEEP
+        return NotCompared("the log does not have all changes of the table", hint)
     return view.compare(compiled.view, _changes(log, compiled, batch), None, SHOWN)
 
 

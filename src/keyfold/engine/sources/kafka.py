@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 MESSAGES_PER_BATCH: Final = 1_000_000
 """How many messages a batch reads at most, unless the connector's options say otherwise."""
 _LIMIT: Final = "maxOffsetsPerTrigger"
+# The kernel finds the stream of a source in a plan by it (SparkStreamOffsets.scala).
+_STREAM: Final = "keyfold.stream"
 # The end of a topic is not the end of a batch. Spark's arithmetic overflows with the largest number.
 _UNLIMITED: Final = {_LIMIT: "1000000000000000", "minOffsetsPerTrigger": "0"}
 
@@ -60,7 +62,7 @@ class KafkaSource:
         from pyspark.sql import DataFrame
 
         connector, kafka = source.connector, _topics(source.connector)
-        frame = _reader(spark, connector, starting(spark, source)).load()._jdf
+        frame = _reader(spark, connector, starting(spark, source), source.name).load()._jdf
         if kafka.unlimited:
             frame = kernel(spark).realTimeMessages(frame)
         declaration = json.dumps(_declaration(source, kafka, reject))
@@ -187,7 +189,9 @@ def fill_offsets(given: Messages, first: Messages) -> dict[str, dict[str, int]]:
     }
 
 
-def _reader(spark: SparkSession, connector: Connector, starting: Mapping[str, str]) -> Any:
+def _reader(
+    spark: SparkSession, connector: Connector, starting: Mapping[str, str], stream: str | None = None
+) -> Any:
     spark_connector.use(spark)
     kafka = _topics(connector)
     subscribed = {"subscribe": ",".join(kafka.topics)}
@@ -196,6 +200,7 @@ def _reader(spark: SparkSession, connector: Connector, starting: Mapping[str, st
         **(subscribed if kafka.pattern is None else {"subscribePattern": kafka.pattern}),
         "includeHeaders": str("headers" in kafka.metadata).lower(),
         "failOnDataLoss": str(kafka.on_data_loss == "fail").lower(),
+        **({} if stream is None else {_STREAM: stream}),
         **({} if kafka.unlimited else {_LIMIT: str(MESSAGES_PER_BATCH)}),
         **{name: value for name, value in client.for_spark(connector).items() if is_source_option(name)},
         **starting,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from keyfold.engine import session
 from keyfold.engine.compile.compiled import Compiled
@@ -20,8 +21,10 @@ from keyfold.engine.sources.kafka import TopicOffsets
 from keyfold.engine.sources.topic_wait import wait_for_topics
 from keyfold.engine.startup.home import HeldHome
 from keyfold.engine.storage.stored_app import StoredApp
-from keyfold.plan import tree
 from keyfold.plan.nodes import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,6 @@ class CompiledApp:
     topics: Mapping[str, TopicOffsets]
     """The topics that streams read, by stream."""
     lookups: Lookups
-
-    def read_directly(self, table: Compiled) -> list[Source]:
-        """The streams whose sources a table reads itself, and not their logs."""
-        logged = self.shared.of(table.spec)
-        return [stream for stream in tree.sources(table.spec.input) if stream.name not in logged]
 
 
 def compile_tables(held: HeldHome, stored: StoredApp) -> CompiledApp:
@@ -64,26 +62,34 @@ def check(held: HeldHome, stored: StoredApp, app: CompiledApp) -> None:
     for stream in app.recording:
         stream_definition.check(spec.name, stored, stream, app_home)
         home = app_home.stream_home(stream.spec.name)
-        lost_messages.check(spec.name, stream.spec.name, [stream.spec], home, topics)
+        lost_messages.check(spec.name, stream.spec.name, _sources(held, stream.rows), home, topics)
     for table in app.tables:
         home = app_home.table(table.spec.name)
         definition_check.check(spec, stored, table, app_home)
         damage.check(spec.name, table.spec.name, home)
         definition_check.check_log(table, home)
-        lost_messages.check(spec.name, table.spec.name, app.read_directly(table), home, topics)
+        lost_messages.check(spec.name, table.spec.name, _sources(held, table.changes), home, topics)
 
 
 def record_inputs(held: HeldHome, app: CompiledApp) -> None:
     """Records which topics positions are of, and where files are."""
     for stream in app.recording:
-        lost_messages.record([stream.spec], held.home.stream_home(stream.spec.name), app.topics)
+        home = held.home.stream_home(stream.spec.name)
+        lost_messages.record(_sources(held, stream.rows), home, app.topics)
     for table in app.tables:
         home = held.home.table(table.spec.name)
-        lost_messages.record(app.read_directly(table), home, app.topics)
+        lost_messages.record(_sources(held, table.changes), home, app.topics)
         home.spark.relocate()
         for name, clock in table.clocks.items():
             if name in app.topics:
                 clock.retain(app.topics[name].partitions)
+
+
+def _sources(held: HeldHome, query: DataFrame) -> list[Source | None]:
+    """The stream of topics at each position of a query's offset log; None at those of other sources."""
+    streams = {stream.name: stream for stream in held.spec.streams}
+    names = session.kernel(held.spark).topicStreams(query._jdf)
+    return [None if name is None else streams[name] for name in names]
 
 
 def partitions_of(held: HeldHome, stored: StoredApp, app: CompiledApp) -> dict[str, int]:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.internal_columns import MERGED_BATCH, OP, PREVIOUS
+from keyfold.engine.log.key_text import as_text, matching
 from keyfold.engine.log.manifest import KINDS, Manifest, Part, part_of
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage import contents
@@ -66,10 +67,33 @@ class KeyChanges:
             self.schema = store.schema(self._table)
             names = [column.name for column in (*self.schema.keys, *self.schema.columns)]
             found = rows_of_key(store, self._table, key.columns)
-            self.rows = [{name: row[name] for name in names} for row in found]
+            rows = [{name: row[name] for name in names} for row in found]
+            self.rows = self._without_later(rows, key, position.batch)
         finally:
             if store is not None:
                 store.close()
+
+    def _without_later(self, rows: Sequence[Row], key: TableKey, upto: int) -> list[Row]:
+        """The rows as they were before changes of batches that the view has, but not the state."""
+        assert self.schema is not None
+        keys = [column.name for column in self.schema.keys]
+
+        def identity(row: Row) -> tuple[str, ...]:
+            return tuple(as_text(row[name]) for name in keys)
+
+        found = {identity(row): row for row in rows}
+        log = TableLog(self._table_home.log_files)
+        later = [manifest for manifest in log.after(self._batch) if manifest.batch <= upto]
+        for changed in (row for m in reversed(later) for row in reversed(_changes(log, m, key))):
+            before = changed.get(PREVIOUS)
+            if before is not None:
+                found[identity(changed)] = {name: changed[name] for name in keys} | before
+            elif PREVIOUS in changed:
+                found.pop(identity(changed), None)
+            elif changed[OP] == "delete":
+                found[identity(changed)] = changed
+        names = [column.name for column in (*self.schema.keys, *self.schema.columns)]
+        return [{name: row[name] for name in names} for row in found.values()]
 
     def publish(self, target: Storage, rows: Sequence[Row], *, told: bool = True) -> int:
         """Writes the batch after the last one, with the key's present rows, to be added to the log.
@@ -144,3 +168,9 @@ class KeyChanges:
         others = {column.name for column in self.schema.columns}
         before = [pa.field(OP, pa.string()), *(field for field in fields if field.name in others)]
         return pa.schema([*fields, pa.field(PREVIOUS, pa.struct(before))])
+
+
+def _changes(log: TableLog, manifest: Manifest, key: TableKey) -> list[dict[str, Any]]:
+    """The changes of a key in a batch, in order."""
+    found = (matching(rows, key.names, key.values) for rows in log.rows(manifest, "change"))
+    return [row for rows in found for row in rows.to_pylist()]

@@ -32,8 +32,9 @@ def command(
     """Compare the views with the state and the log, row by row.
 
     The app must be stopped. A log that does not have all changes of its table is left out, and so is the
-    state of patterns and processors. Exits with 1 if a view differs, and names the keys; or if one could not
-    be compared with either, and says what to do. The audit log has a line for a repair.
+    state of patterns and processors; without that log, closed windows can't be compared, and are counted.
+    Exits with 1 if a view differs, and names the keys; or if one could not be compared with either, and says
+    what to do. The audit log has a line for a repair.
 
     Example: keyfold verify shop.py --repair
     """
@@ -103,6 +104,7 @@ def _document(found: Verified, repaired: set[str]) -> dict[str, Any]:
         "rows": found.rows,
         "compared": found.compared,
         "equal": found.equal,
+        "closed_not_compared": found.closed,
         "repaired": found.table in repaired,
         "state": side(found.state),
         "log": side(found.log),
@@ -114,6 +116,8 @@ def _cells(found: Verified) -> tuple[Any, ...]:
         "differs" if d and isinstance(d, list) else "equal" if isinstance(d, list) else "not compared"
         for d in (found.state, found.log)
     ]
+    if found.closed:
+        words[0] += f"; {found.closed:,} of closed windows not compared"
     return (found.table, found.batch, found.rows, *words)
 
 
@@ -122,8 +126,11 @@ def _show(found: Verified, repaired: bool) -> None:
 
     for side, differences in (("state", found.state), ("log", found.log)):
         if not isinstance(differences, list):
-            hint = "" if found.compared else f"; {differences.hint}"
-            output.say(f"{found.table}: not compared with its {side}: {differences.why}{hint}")
+            closed = (
+                f"; its {found.closed:,} rows of closed windows have no other record" if found.closed else ""
+            )
+            hint = f"; {differences.hint}" if closed or not found.compared else ""
+            output.say(f"{found.table}: not compared with its {side}: {differences.why}{closed}{hint}")
             continue
         for one in differences:
             key = ", ".join(f"{name}={value!r}" for name, value in one.key.items())

@@ -39,6 +39,12 @@ trait SourceApi extends ApiSupport {
     leaves.map(leaves.distinct.indexOf(_)).toArray
   }
 
+  /**
+   * For each position in Spark's offset log, the stream of topics that it belongs to; null for other sources.
+   */
+  def topicStreams(df: DataFrame): Array[String] =
+    streams(df).map(SparkStreamOffsets.stream(_).orNull).toArray
+
   /** The files that a stream could read now, as JSON: name, size and modification time. */
   def listFiles(df: DataFrame, stream: String): String = {
     val source = directory(df, stream)

@@ -21,6 +21,15 @@ case class SparkStreamOffsets(first: String, last: String, ids: Map[String, Stri
 
 /** What the source that Spark makes of a stream knows of its topics, asked for without a query. */
 object SparkStreamOffsets {
+  /** The stream of topics that a leaf of a plan reads: an option, which Spark's source passes over, names it. */
+  def stream(leaf: LogicalPlan): Option[String] = leaf match {
+    case relation: StreamingRelationV2 => Option(relation.extraOptions.get(StreamOption))
+    case _ => None
+  }
+
+  /** As engine/sources/kafka.py sets it. */
+  private val StreamOption = "keyfold.stream"
+
   def apply(plan: LogicalPlan, directory: String): SparkStreamOffsets = {
     val relation = plan.collectFirst { case r: StreamingRelationV2 => r }.get
     val scan = relation.table.asInstanceOf[SupportsRead].newScanBuilder(relation.extraOptions).build()
