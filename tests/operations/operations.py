@@ -166,9 +166,9 @@ ELSEWHERE: Final = {
     "state put": "of tables without windows: tests/engine/recovery/test_surgery.py",
 }
 READING: Final = {
-    *("init", "run", "get", "rows", "demo", "status", "plan", "describe"),
+    *("init", "run", "serve", "get", "rows", "demo", "status", "plan", "describe"),
     *("check", "doctor", "dev app", "dev kafka", "dev load", "side list", "side show", "log show"),
-    *("log verify", "pattern explain", "savepoint list", "savepoint show", "savepoint verify"),
+    *("log verify", "views ddl", "pattern explain", "savepoint list", "savepoint show", "savepoint verify"),
     *("audit list", "audit verify", "state size", "state read", "state diff", "state history"),
 }
 """Commands that change no state by themselves."""

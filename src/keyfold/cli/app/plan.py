@@ -108,19 +108,22 @@ def a_line_each(first: tuple[str, ...], effects: Sequence[str]) -> Iterator[tupl
 def fill_advice(file: str, changes: Iterable[TableChange]) -> list[str]:
     """The command that fills columns which a migration leaves empty, for each table that has one."""
     return [
-        _filling(file, one, one.mapping.added, one.recorded)
+        f"{one.table}: " + rebuild_advice(file, one, f"fills {' and '.join(one.mapping.added)} from")
         for one in changes
         if one.recorded is not None and one.mapping is not None
     ]
 
 
-def _filling(file: str, change: TableChange, columns: Sequence[str], since: str) -> str:
+def rebuild_advice(file: str, change: TableChange, does: str) -> str:
+    """The command that rebuilds a table from recorded rows, with all that have read it; what it does."""
     from keyfold.cli import formatting
 
-    command = f"keyfold rebuild {file} {change.table}{'' if change.whole else ' --partial'}"
-    rows = f"rows that its streams have recorded since {formatting.moment(since)}"
+    options = [*(["--with-readers"] if change.readers else []), *([] if change.whole else ["--partial"])]
+    command = " ".join(["keyfold rebuild", file, change.table, *options])
+    rows = f"rows that its streams have recorded since {formatting.moment(change.recorded or '')}"
+    others = f", and rebuilds {', '.join(change.readers)} with it" if change.readers else ""
     lost = "" if change.whole else "; what was folded from earlier rows is lost"
-    return f"{change.table}: {command} fills {' and '.join(columns)} from {rows}{lost}"
+    return f"{command} {does} {rows}{others}{lost}"
 
 
 def compiled_plan(spark: SparkSession, spec: AppSpec, home: AppHome, feeds: Path) -> AppPlan:

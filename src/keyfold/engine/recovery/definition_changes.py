@@ -39,7 +39,11 @@ class TableChange:
     rebuilt: str | None = None
     """The time since which its streams have recorded rows, if it is to be rebuilt from them."""
     recorded: str | None = None
-    """The same time, if it is not to be rebuilt, but a rebuild could fill its new columns."""
+    """The same time, if it is not to be rebuilt, but a rebuild could fill its new columns, or follow a change
+    that is incompatible with what others have read.
+    """
+    readers: tuple[str, ...] = ()
+    """The tables that have read it, directly or through others, which such a rebuild rebuilds too."""
     sources: frozenset[str] = frozenset()
     """The streams that a rebuild reads from their sources; it reads the others from their logs."""
     whole: bool = False

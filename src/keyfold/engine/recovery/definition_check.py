@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final, NoReturn
@@ -22,6 +22,7 @@ from keyfold.engine.recovery.definition_changes import (
     rename,
 )
 from keyfold.engine.sources import file_names
+from keyfold.engine.storage import contents
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.engine.storage.stored_app import StoredApp, StoredTable
 from keyfold.errors import HomeUnusable, StateMismatch
@@ -53,19 +54,25 @@ def change_of(spec: nodes.AppSpec, stored: StoredApp, compiled: Compiled, home: 
     found = compare(old, meaning_of(compiled), compiled, readers, len(table_home.spark.operators()))
     if was is not None:
         found = rename(found, was, readers)
-    elif not readers.names:
-        found = _with_recorded(found, old, compiled, home)
+    found = _with_recorded(found, old, spec, compiled, home)
     return ending_history(found, compiled, table_home.committed_batch())
 
 
-def _with_recorded(found: TableChange, old: StoredTable, compiled: Compiled, home: AppHome) -> TableChange:
+def _with_recorded(
+    found: TableChange, old: StoredTable, spec: nodes.AppSpec, compiled: Compiled, home: AppHome
+) -> TableChange:
     """The same change, if recorded rows can make it migratable by a rebuild, or fill its new columns."""
     since = recorded_since(compiled.spec, old, home)
     if since is None:
         return found
-    if found.kind != "incompatible":
-        fills = found.mapping is not None and found.mapping.added
-        return replace(found, recorded=since.isoformat(), whole=_has_all(compiled, home)) if fills else found
+    readers = contents.with_readers(home, found.was or found.table)[1:]
+    fills = found.kind != "incompatible" and found.mapping is not None and bool(found.mapping.added)
+    if fills or (readers and found.kind == "incompatible" and found.was is None):
+        together = [one for one in spec.tables if one.name in readers]
+        whole = _has_all([compiled.spec, *together], home)
+        return replace(found, recorded=since.isoformat(), whole=whole, readers=tuple(readers))
+    if found.kind != "incompatible" or found.was is not None:
+        return found
     effect = f"rebuilt from rows that its streams have recorded since {since:%Y-%m-%d %H:%M:%S} UTC"
     lost = "; what was folded from earlier rows is lost"
     if old.initial is not None and compiled.spec.initial is None:
@@ -74,10 +81,10 @@ def _with_recorded(found: TableChange, old: StoredTable, compiled: Compiled, hom
     return TableChange(found.table, "migratable", effects, rebuilt=since.isoformat())
 
 
-def _has_all(compiled: Compiled, home: AppHome) -> bool:
-    """Whether the logs of a table's streams still have every row."""
-    streams = tree.sources(compiled.spec.input)
-    return all(totals(TableLog(home.stream_home(stream.name).log_files)).upto < 0 for stream in streams)
+def _has_all(tables: Sequence[nodes.TableSpec], home: AppHome) -> bool:
+    """Whether the logs of all streams of tables still have every row."""
+    logs = [home.stream_home(one.name).log_files for table in tables for one in tree.sources(table.input)]
+    return all(log.list() and totals(TableLog(log)).upto < 0 for log in logs)
 
 
 def recorded_since(spec: nodes.TableSpec, old: StoredTable, home: AppHome) -> datetime | None:

@@ -62,31 +62,33 @@ def check(held: HeldHome, stored: StoredApp, app: CompiledApp) -> None:
     for stream in app.recording:
         stream_definition.check(spec.name, stored, stream, app_home)
         home = app_home.stream_home(stream.spec.name)
-        lost_messages.check(spec.name, stream.spec.name, _sources(held, stream.rows), home, topics)
+        lost_messages.check(spec.name, stream.spec.name, _sources(held, app, stream.rows), home, topics)
     for table in app.tables:
         home = app_home.table(table.spec.name)
         definition_check.check(spec, stored, table, app_home)
         damage.check(spec.name, table.spec.name, home)
         definition_check.check_log(table, home)
-        lost_messages.check(spec.name, table.spec.name, _sources(held, table.changes), home, topics)
+        lost_messages.check(spec.name, table.spec.name, _sources(held, app, table.changes), home, topics)
 
 
 def record_inputs(held: HeldHome, app: CompiledApp) -> None:
     """Records which topics positions are of, and where files are."""
     for stream in app.recording:
         home = held.home.stream_home(stream.spec.name)
-        lost_messages.record(_sources(held, stream.rows), home, app.topics)
+        lost_messages.record(_sources(held, app, stream.rows), home, app.topics)
     for table in app.tables:
         home = held.home.table(table.spec.name)
-        lost_messages.record(_sources(held, table.changes), home, app.topics)
+        lost_messages.record(_sources(held, app, table.changes), home, app.topics)
         home.spark.relocate()
         for name, clock in table.clocks.items():
             if name in app.topics:
                 clock.retain(app.topics[name].partitions)
 
 
-def _sources(held: HeldHome, query: DataFrame) -> list[Source | None]:
+def _sources(held: HeldHome, app: CompiledApp, query: DataFrame) -> list[Source | None]:
     """The stream of topics at each position of a query's offset log; None at those of other sources."""
+    if not app.topics:
+        return []
     streams = {stream.name: stream for stream in held.spec.streams}
     names = session.kernel(held.spark).topicStreams(query._jdf)
     return [None if name is None else streams[name] for name in names]

@@ -90,6 +90,7 @@ def document(change: TableChange) -> dict[str, Any]:
         "effects": list(change.effects),
         "begin_with_nothing": added,
         "recorded_since": change.recorded or change.rebuilt,
+        "rebuilt_together": list(change.readers),
     }
 
 
@@ -107,10 +108,14 @@ def recorded_inputs(table: TableSpec) -> bool:
 
 def _advice(file: str, app: str, changes: list[TableChange], recorded: list[str]) -> list[str]:
     """What to do next, a line for each kind that there is. `recorded`: tables whose rows are recorded."""
+    from keyfold.cli.app.plan import rebuild_advice
+
     found = []
     if any(change.kind == "migratable" for change in changes):
         found.append(f"keyfold migrate {file} makes a savepoint, then changes what is migratable")
     for change in changes:
+        if change.kind == "incompatible" and change.recorded is not None:
+            found.append(f"{change.table}: {rebuild_advice(file, change, 'follows the change with')}")
         if change.kind == "incompatible":
             known = change.table in recorded
             rows = "the rows that its streams have recorded" if known else "what its sources still have"

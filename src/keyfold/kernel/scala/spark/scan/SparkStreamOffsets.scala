@@ -21,7 +21,7 @@ case class SparkStreamOffsets(first: String, last: String, ids: Map[String, Stri
 
 /** What the source that Spark makes of a stream knows of its topics, asked for without a query. */
 object SparkStreamOffsets {
-  /** The stream of topics that a leaf of a plan reads: an option, which Spark's source passes over, names it. */
+  /** The stream of topics that a leaf of a plan reads, named by an option that Spark's source ignores. */
   def stream(leaf: LogicalPlan): Option[String] = leaf match {
     case relation: StreamingRelationV2 => Option(relation.extraOptions.get(StreamOption))
     case _ => None
