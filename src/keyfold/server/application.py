@@ -15,6 +15,7 @@ from keyfold.server.point_reads import PointReads
 from keyfold.server.route import Route
 from keyfold.server.route_table import ROUTES
 from keyfold.server.served_home import ServedHome
+from keyfold.server.static import Console
 
 
 def application(home: ServedHome, hosts: Iterable[bytes]) -> ASGIApp:
@@ -25,7 +26,7 @@ def application(home: ServedHome, hosts: Iterable[bytes]) -> ASGIApp:
         for path in route.paths
     ]
     router = Router(paths, redirect_slashes=False, default=_Unknown(ROUTES))
-    return Guard(PointReads(_Methods(router, paths), home), hosts)
+    return Guard(PointReads(Console(_Methods(router, paths)), home), hosts)
 
 
 def _starlette(path: str) -> str:

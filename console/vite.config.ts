@@ -1,0 +1,16 @@
+import { svelte } from "@sveltejs/vite-plugin-svelte";
+import { defineConfig } from "vite";
+
+export default defineConfig({
+  plugins: [svelte()],
+  build: {
+    outDir: process.env.KEYFOLD_CONSOLE_OUT ?? "../src/keyfold/server/console",
+    emptyOutDir: true,
+    target: "es2022",
+    // The content security policy allows files of this server alone: no data: addresses.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+  },
+  // While you write: `npx vite` here, beside `keyfold serve` or `keyfold demo`.
+  server: { proxy: { "/api": { target: "http://127.0.0.1:8642", changeOrigin: true } } },
+});
