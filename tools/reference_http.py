@@ -58,7 +58,7 @@ def _of_every(route: Any, name: str) -> bool:
 
 def _answer(route: Any, document: dict[str, Any]) -> dict[str, Any] | None:
     operation = document["paths"][route.path][route.method.lower()]
-    schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
+    schema = operation["responses"]["200"]["content"].get("application/json", {}).get("schema", {})
     reference = next(iter(schema.get("anyOf", [schema]))).get("$ref")
     return None if reference is None else document["components"]["schemas"][reference.rpartition("/")[2]]
 

@@ -20,6 +20,7 @@ from keyfold.read import positions, rejections, side_outputs
 from keyfold.read import status as app_status
 from keyfold.read import topology as app_topology
 from keyfold.read.batches import LogBatches
+from keyfold.read.changes import TableChanges
 from keyfold.read.history import Change, Since
 from keyfold.read.late import LateBatch
 from keyfold.read.names import Names, stored_names
@@ -147,6 +148,12 @@ class AppReader:
     def history_reaches(self, table: str) -> Since:
         """Since when the log of a table has all changes."""
         return key_history.since(self._changes(table))
+
+    def changes(self, table: str) -> TableChanges:
+        """The changes of a table that its log has, from a position on; keys are those of its view."""
+        name = self.with_files(table)
+        keys = [column.name for column in self.table(name).schema.keys]
+        return TableChanges(self.log(name), f"{self.name}.{name}", keys)
 
     def log(self, name: str, given: str | None = None) -> TableLog:
         """The log of a table, or of a stream that has one; `given`: the name in errors."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -11,6 +11,7 @@ from keyfold.read.documents import Document
 from keyfold.read.values import dumps, plain
 
 JSON: Final = "application/json"
+EVENTS: Final = "text/event-stream"
 Row = Mapping[str, Any]
 
 
@@ -33,7 +34,7 @@ class Streamed:
     """An answer that is sent piece by piece, in another format than JSON."""
 
     media: str
-    pieces: Iterator[bytes]
+    pieces: Iterator[bytes] | AsyncIterator[bytes]
     headers: Mapping[str, str] = field(default_factory=dict)
 
 

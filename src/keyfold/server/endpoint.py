@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -21,12 +19,10 @@ from keyfold.server.error_body import error_document, status_of
 from keyfold.server.parameters import read_query
 from keyfold.server.route import Call, Route
 from keyfold.server.served_home import ServedHome
+from keyfold.server.streaming import streamed
 
-_LOG: Final = logging.getLogger("keyfold.server")
 MOST_BYTES: Final = 1 << 20
 """How long the body of a request may be."""
-# A reader that takes nothing for this long would hold a snapshot of the views, and with it SQLite's log.
-_SLOWEST_SECONDS: Final = 30.0
 
 
 class Endpoint:
@@ -59,7 +55,8 @@ class Endpoint:
         values, others = read_query(request.query_params.multi_items(), route.accepted, others=route.filters)
         raw_path: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
         accept = ",".join(request.headers.getlist("accept"))
-        return Call(self._home, request.path_params, raw_path, values, others, accept, body)
+        last = request.headers.get("last-event-id")
+        return Call(self._home, request.path_params, raw_path, values, others, accept, body, last)
 
     def _answered(self, call: Call, known: str | None) -> Response:
         route, headers = self._route, {}
@@ -75,47 +72,8 @@ class Endpoint:
                 return Response(status_code=304, headers=headers)
         found = route.handle(call)
         if isinstance(found, Streamed):
-            return Pieces(found, headers)
+            return streamed(found, headers)
         return Response(answers.encode(found), headers=headers, media_type=JSON)
-
-
-class Pieces(Response):
-    """Sends an answer piece by piece, until the client is gone or takes nothing any more."""
-
-    def __init__(self, found: Streamed, headers: Mapping[str, str]) -> None:
-        self.status_code, self.media_type, self.background = 200, found.media, None
-        self._pieces = found.pieces
-        # The first piece is read now, so that an error in it becomes an error's body.
-        self._first = next(self._pieces, None)
-        self.init_headers({**headers, **found.headers})
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        try:
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            piece = self._first
-            while piece is not None and not await request.is_disconnected():
-                await asyncio.wait_for(_send_piece(send, piece), _SLOWEST_SECONDS)
-                piece = await run_in_threadpool(next, self._pieces, None)
-            if piece is None:
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
-        except TimeoutError:
-            # The connection is closed before the answer's end, so that the client knows.
-            _LOG.info("a client took nothing for %g s", _SLOWEST_SECONDS)
-        except Exception as error:
-            _LOG.warning("an answer ended before its end: %s: %s", type(error).__name__, error)
-            raise
-        finally:
-            await run_in_threadpool(_close, self._pieces)
-
-
-async def _send_piece(send: Send, piece: bytes) -> None:
-    await send({"type": "http.response.body", "body": piece, "more_body": True})
-
-
-def _close(pieces: Iterator[bytes]) -> None:
-    if (close := getattr(pieces, "close", None)) is not None:
-        close()
 
 
 def error_response(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from keyfold.errors import STATUS, DeclarationError, KeyfoldError, QueryError, RunError
+from keyfold.read.changes import PositionGone
 
 _LOG: Final = logging.getLogger("keyfold.server")
 
@@ -40,7 +41,8 @@ def error_document(error: BaseException, freshness: Mapping[str, Any] | None = N
         # Its text may have anything in it, so it is for the log alone.
         _LOG.error("a request failed", exc_info=error)
     found = {"reason": _reason(error, status), "status": status, **_parts(error)}
-    return {"error": found, **(freshness or {})}
+    oldest = {"oldest": f"{error.where}@{error.oldest}"} if isinstance(error, PositionGone) else {}
+    return {"error": found, **oldest, **(freshness or {})}
 
 
 def _parts(error: BaseException) -> dict[str, Any]:

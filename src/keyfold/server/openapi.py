@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from keyfold.errors import STATUS
-from keyfold.server.answers import JSON
+from keyfold.server.answers import EVENTS, JSON
 from keyfold.server.json_schema import Schemas
 from keyfold.server.parameters import Parameter
 from keyfold.server.route import Route
@@ -111,6 +111,8 @@ def _operation(route: Route, path: str, number: int, schemas: Schemas) -> dict[s
         found["parameters"].append(_FILTERS)
     if route.cached:
         found["parameters"].append(_IF_NONE_MATCH)
+    if EVENTS in route.media:
+        found["parameters"].append(_LAST_EVENT_ID)
     if route.body is not None:
         found["requestBody"] = {"required": True, "content": {JSON: {"schema": route.body}}}
     return found
@@ -131,7 +133,9 @@ def _in_path(name: str) -> dict[str, Any]:
 
 def _in_query(one: Parameter) -> dict[str, Any]:
     schema = {"type": "array", "items": one.schema} if one.many else one.schema
-    found = {"name": one.name, "in": "query", "description": one.help, "schema": schema}
+    found: dict[str, Any] = {"name": one.name, "in": "query", "description": one.help, "schema": schema}
+    if one.required:
+        found["required"] = True
     return found if one.example is None else {**found, "example": one.example}
 
 
@@ -151,9 +155,18 @@ _IF_NONE_MATCH: Final = {
 }
 
 
+_LAST_EVENT_ID: Final = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "description": "The id of the last event that was seen; `position` comes first.",
+    "schema": {"type": "string"},
+}
+
+
 def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
     document = {} if route.answer is None else schemas.of(route.answer)
-    content = {media: {"schema": document if media == JSON else {}} for media in route.media}
+    others = {"type": "string"} if EVENTS in route.media else {}
+    content = {media: {"schema": document if media == JSON else others} for media in route.media}
     done: dict[str, Any] = {"description": _first_line(route.answer), "content": content}
     if route.of_table:
         done["headers"] = {
@@ -173,8 +186,10 @@ def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
 def _failures(route: Route) -> list[int]:
     """The statuses of the errors that a route can answer."""
     found = {400, 403, 503}
-    if "{" in route.path:
+    if "{" in route.path or EVENTS in route.media:
         found.add(404)
+    if EVENTS in route.media:
+        found.add(410)
     if route.of_table:
         found |= {409, 412}
     if len(route.media) > 1:

@@ -27,10 +27,13 @@ class Parameter:
     many: bool = False
     """Whether it can be repeated; its value is then a list."""
     example: Any = None
+    required: bool = False
 
 
-def text(name: str, help: str, *, example: str | None = None, longest: int = 10_000) -> Parameter:
-    """Any text."""
+def text(
+    name: str, help: str, *, example: str | None = None, longest: int = 10_000, required: bool = False
+) -> Parameter:
+    """Any text; one that is required is not empty."""
 
     def read(name: str, given: str) -> str:
         if len(given) > longest:
@@ -39,7 +42,8 @@ def text(name: str, help: str, *, example: str | None = None, longest: int = 10_
             )
         return given
 
-    return Parameter(name, help, {"type": "string", "maxLength": longest}, read, example=example)
+    schema = {"type": "string", "maxLength": longest, **({"minLength": 1} if required else {})}
+    return Parameter(name, help, schema, read, example=example, required=required)
 
 
 def integer(

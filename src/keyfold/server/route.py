@@ -34,6 +34,7 @@ class Call:
     """Parameters that the route does not have, such as filters by column."""
     accept: str
     body: Any = None
+    last_event_id: str | None = None
 
     @cached_property
     def app(self) -> AppReader:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from keyfold.server.route import Route
-from keyfold.server.routes import apps, description, health, keys, rows, side, tables, topology
+from keyfold.server.routes import apps, changes, description, health, keys, rows, side, tables, topology
 
 ROUTES: Final[tuple[Route, ...]] = (
     *health.ROUTES,
@@ -16,4 +16,5 @@ ROUTES: Final[tuple[Route, ...]] = (
     *rows.ROUTES,
     *keys.ROUTES,
     *side.ROUTES,
+    *changes.ROUTES,
 )

@@ -8,6 +8,7 @@ from typing import Final
 
 from keyfold.errors import QueryError, choice
 from keyfold.read import AppReader, HomeReader
+from keyfold.server.log_watch import LogWatch
 
 # How long point reads go without a look at the home: an app that was moved is noticed after that.
 _LOOK_SECONDS: Final = 1.0
@@ -20,6 +21,7 @@ class ServedHome:
         self._reader = reader
         self._lock = threading.Lock()
         self._addresses: dict[AppReader, str] = {}
+        self.watch = LogWatch()
         self._recent: dict[str | None, tuple[float, AppReader]] = {}
 
     @property

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import uvicorn
 
     from keyfold.read import HomeReader
+    from keyfold.server.served_home import ServedHome
 
 _LOG: Final = logging.getLogger("keyfold.server")
 _STOP_SECONDS: Final = 2
@@ -24,6 +25,7 @@ class Serving:
     def __init__(self, reader: HomeReader, listening: Listening) -> None:
         self._reader, self._listening = reader, listening
         self._server: uvicorn.Server | None = None
+        self._home: ServedHome | None = None
         self._lock = threading.Lock()
         self._stopped = False
         self.error: BaseException | None = None
@@ -48,7 +50,8 @@ class Serving:
         """Ends the server; running requests have a moment to end, feeds are closed."""
         with self._lock:
             self._stopped = True
-            if self._server is not None:
+            if self._server is not None and self._home is not None:
+                self._home.watch.closed = True
                 self._server.should_exit = True
         if self._thread.ident is not None:
             self._thread.join(_STOP_SECONDS + 3)
@@ -87,7 +90,7 @@ class Serving:
         with self._lock:
             if self._stopped:
                 return
-            self._server = uvicorn.Server(config)
+            self._home, self._server = home, uvicorn.Server(config)
         try:
             self._server.run(sockets=[at.socket])
         finally:
