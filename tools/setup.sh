@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes .venv from uv.lock and sees to Java. Needs any Python 3; run by `make setup`, from the checkout.
+# Makes .venv from uv.lock, sees to Java and Chromium, and builds the console. Needs any Python 3; run by `make setup`, from the checkout.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -76,5 +76,14 @@ see_to_java() {
     has_java || fail "Spark needs Java 17 or newer, and apt-get could not install one; see above"
 }
 
+# What tests of the console show its pages in; nothing else needs it.
+see_to_chromium() {
+    command -v chromium >/dev/null || command -v chromium-browser >/dev/null && return
+    if root && apt chromium; then return; fi
+    say "no Chromium here: the tests of the console skip"
+}
+
 make_venv
 see_to_java
+see_to_chromium
+tools/console.sh

@@ -1,6 +1,6 @@
 // Loads an address, and loads it again every few seconds while the page is seen.
 
-import { get, Unreachable } from "./api";
+import { ApiError, get, Unreachable } from "./api";
 
 export interface Loaded<T> {
   readonly data: T | undefined;
@@ -42,6 +42,8 @@ export function load<T>(address: () => string | null, everyMs?: number): Loaded<
         if (!(error instanceof Unreachable) || state.of !== wanted) state.data = undefined;
         state.error = error as Error;
       }
+      // What is wrong with the request itself does not pass.
+      if (state.error instanceof ApiError && state.error.status === 400) return;
       const pause = failures ? Math.min((everyMs ?? 2000) * 2 ** (failures - 1), SLOWEST_MS) : everyMs;
       const wait = everyMs === undefined && !(state.error instanceof Unreachable) ? undefined : pause;
       if (wait !== undefined && !aborter.signal.aborted && !document.hidden) timer = setTimeout(run, wait);

@@ -72,12 +72,8 @@ def _connector(source: Mapping[str, Any] | None) -> str:
     """A source or a sink in a few words; `declared` has no secrets."""
     if source is None:
         return ""
-    topics = source.get("topics") or ([source["pattern"]] if source.get("pattern") else [])
-    return " ".join(str(word) for word in (source["kind"], *topics, *_format(source)))
-
-
-def _format(source: Mapping[str, Any]) -> list[str]:
-    return [source["format"]] if isinstance(source.get("format"), str) and source["kind"] != "kafka" else []
+    topics = source.get("topics") or [one for one in (source.get("pattern"), source.get("path")) if one]
+    return " ".join(str(word) for word in (source["kind"], *topics))
 
 
 def _table(table: Mapping[str, Any]) -> str:

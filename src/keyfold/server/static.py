@@ -46,8 +46,8 @@ class File:
 class Console:
     """Answers `/`, `/apps/...` by the page and `/assets/...` by its files; all else is another app's."""
 
-    def __init__(self, app: ASGIApp, built: Path = BUILT) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp) -> None:
+        self._app, built = app, BUILT
         self._page, self._assets = _page(built), _assets(built)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,7 +94,9 @@ def _assets(built: Path) -> dict[str, File]:
 def _media(file: Path) -> bytes:
     # What a machine's own list of types says of scripts may be wrong, and nosniff refuses them then.
     known = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
-    return (known.get(file.suffix) or mimetypes.guess_type(file.name)[0] or "application/octet-stream").encode()
+    return (
+        known.get(file.suffix) or mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+    ).encode()
 
 
 def _takes_gzip(scope: Scope) -> bool:
