@@ -10,6 +10,7 @@ export default defineConfig({
     // The content security policy allows files of this server alone: no data: addresses.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    rolldownOptions: { checks: { pluginTimings: false } },
   },
   // While you write: `npx vite` here, beside `keyfold serve` or `keyfold demo`.
   server: { proxy: { "/api": { target: "http://127.0.0.1:8642", changeOrigin: true } } },
