@@ -31,6 +31,7 @@ from bench import (
     output,
     patterns,
     process,
+    serve,
     state,
     text,
     windows,
@@ -92,6 +93,10 @@ def main(arguments: list[str] | None = None) -> None:
     if given[:1] == ["latency"]:
         # It needs the machine for itself, and a broker beside it: only if it is asked for.
         latency.main(given[1:])
+        return
+    if given[:1] == ["serve"]:
+        # It starts no Spark, and needs the machine for itself too.
+        serve.main(given[1:])
         return
     parser = argparse.ArgumentParser(prog="make bench ARGS=...", description=__doc__)
     known = [*SUITES, *OTHERS]

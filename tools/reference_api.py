@@ -67,7 +67,7 @@ def public_errors() -> dict[str, type]:
 def documented() -> dict[str, dict[str, Any]]:
     """What is on each page: dotted names and the objects behind them, by title."""
     import keyfold as kf
-    from keyfold import read, testing
+    from keyfold import client, read, testing
     from keyfold.engine.live_table import LiveTable
 
     public = {name: getattr(kf, name) for name in kf.__all__ if name not in public_errors()}
@@ -96,6 +96,16 @@ def documented() -> dict[str, dict[str, Any]]:
         "Apps of a home": {
             "keyfold.read.AppReader": read.AppReader,
             **_methods("home.app(a)", read.AppReader),
+        },
+        "Client": {
+            "keyfold.client.connect": client.connect,
+            "keyfold.client.Client": client.Client,
+            **_methods("server", client.Client),
+            "keyfold.client.RemoteTable": client.RemoteTable,
+            **_methods("server.table(t)", client.RemoteTable),
+            "keyfold.client.RemotePage": client.RemotePage,
+            "keyfold.client.RemotePosition": client.RemotePosition,
+            "keyfold.client.Changes": client.Changes,
         },
         "Testing": {
             "keyfold.testing.drive": testing.drive,
@@ -233,6 +243,8 @@ _INTROS = {
     "TableReader": "Reads one table's view: what `handle.table(t)` returns. `df()` needs the running app; "
     "every other method works without Spark.",
     "Homes": "Reads a home from any process, without Spark: `keyfold.read`.",
+    "Client": "Reads tables of a server over HTTP, with the standard library: `keyfold.client`. "
+    "See [Serve tables over HTTP](../../how-to/serve.md#from-python).",
     "Apps of a home": "Reads one app of a [home](homes.md).",
     "Testing": "Runs an app batch by batch on the real engine. "
     "See [Test an app](../../how-to/test-an-app.md).",

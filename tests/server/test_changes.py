@@ -16,8 +16,12 @@ from keyfold.engine.log import retention
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.polling import wait_until
 from keyfold.engine.storage.layout import AppHome
+from keyfold.read import open_home
 from keyfold.read.changes import LogPosition
+from keyfold.read.values import plain
 from keyfold.server import feed, streaming
+from keyfold.server.feed import Feed, Followed
+from keyfold.server.log_watch import LogWatch
 from keyfold.server.serving import Serving
 from keyfold.views.contract import ViewSchema
 from tests.cli.conftest import AT, columns, make_app
@@ -44,6 +48,11 @@ class App:
 
     def log(self, table: str) -> TableLog:
         return TableLog(self.home.table(table).log)
+
+    def home_rows(self, table: str) -> list[Row]:
+        """The rows of a view, as JSON has them."""
+        rows: list[Row] = plain(list(self.views.scan(table)))
+        return rows
 
     def commit(self, schema: ViewSchema, *changes: tuple[str, str, int | None], epoch: int = 1) -> None:
         table, batch = schema.table, self.next[schema.table]
@@ -216,21 +225,23 @@ def test_a_position_that_retention_has_taken_is_gone(app: App, read: Any, server
     assert told(read(f"tables=a&position={found.json['oldest']}").until("batch"))[-1] == ("batch", "a", 5, 1)
 
 
-def test_a_reader_that_retention_overtakes_is_told_from_where_it_can_begin(
-    app: App, read: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_that_retention_overtakes_is_told_from_where_it_can_begin(app: App) -> None:
     app.commit(A, ("upsert", "x", 0))
-    # The feed looks at the log only when it wants to send something.
-    monkeypatch.setattr("keyfold.server.log_watch._LOOK_SECONDS", 0.5)
-    reader = read("tables=a")
-    reader.until("begin")
-    for n in range(15):
-        app.commit(A, ("upsert", "x", n))
-    retention.prune(app.log("a"), 15)
-    found = list(reader)
-    assert told(found)[-1] == ("closed", "gone")
-    assert found[-1].data["oldest"] == "shop.a@6"
-    assert found[-1].data["position"] == "shop.a@1e1"
+    with open_home(app.home.path.parent) as home:
+        reader = home.app("shop")
+        steps = Feed([Followed(reader, "a", reader.changes("a"))], {}, LogWatch(), snapshot=False).steps()
+        assert next(steps) is None
+        for n in range(15):
+            app.commit(A, ("upsert", "x", n))
+        retention.prune(app.log("a"), 15)
+        last = next(steps)
+        assert last is not None
+        assert list(steps) == []
+    kind, data = last.decode().removesuffix("\n\n").split("\n")
+    assert kind == "event: closed"
+    closed = json.loads(data.removeprefix("data: "))
+    assert (closed["error"]["reason"], closed["oldest"]) == ("gone", "shop.a@6")
+    assert closed["position"] == "shop.a@1e1"
 
 
 @pytest.mark.parametrize(

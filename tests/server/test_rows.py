@@ -65,8 +65,8 @@ def test_rows_are_filtered_by_column_and_ordered(
         ("n=many", "the value does not fit the column's type", []),
         ("n.like=1", "like is for strings", []),
         ("n.null=yes", "null is true or false", []),
-        ("limit=0", "limit must be a whole number from 1 to 10,000", []),
-        ("limit=10001", "limit must be a whole number from 1 to 10,000", []),
+        ("limit=0", "limit must be a whole number of at least 1", []),
+        ("limit=10001", "a page has at most 10,000 rows", []),
         ("limit=1&limit=2", "limit is given twice", []),
         ("format=jsn", "unknown format 'jsn'", ["json"]),
         ("order_by=m", "unknown column in order_by 'm'", []),
@@ -118,6 +118,10 @@ def test_ndjson_has_a_row_per_line(get: Get) -> None:
     rows = [json.loads(line) for line in found.body.splitlines()]
     assert rows == get(ROWS).json["rows"][:2]
     assert found.headers["keyfold-batch"] == "1"
+
+
+def test_a_stream_has_no_most_rows(get: Get) -> None:
+    assert len(get(f"{ROWS}?format=ndjson&limit=1000000").body.splitlines()) == 3
 
 
 def test_csv_is_that_of_the_command_line(get: Get, cli: Cli, home: Path) -> None:

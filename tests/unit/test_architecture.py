@@ -26,6 +26,7 @@ ORDER = [
     "views",
     "kernel",
     "read",
+    "client",
     "server",
     "engine",
     "testing",
@@ -149,6 +150,11 @@ def test_only_commands_start_the_server() -> None:
     others = (path for path in MODULES if name_of(path).split(".")[0] not in ("server", "cli"))
     found = {named(path) for path in others for one in imported(path) if one.split(".")[0] == "server"}
     assert found == set()
+
+
+def test_a_client_needs_nothing_but_what_reads_have() -> None:
+    found = {one.split(".")[0] for path in MODULES if "client" in path.parts for one in imported(path)}
+    assert found <= {"client", "errors", "read"}
 
 
 @pytest.mark.parametrize("path", [p for p in MODULES if is_below_read(name_of(p))], ids=named)

@@ -15,7 +15,16 @@ import pytest
 
 from keyfold.errors import KeyfoldError, QueryError, RunError
 from keyfold.views import stores
-from keyfold.views.contract import Column, Difference, Location, Position, Views, ViewSchema, ViewStore
+from keyfold.views.contract import (
+    Column,
+    Difference,
+    KeyRead,
+    Location,
+    Position,
+    Views,
+    ViewSchema,
+    ViewStore,
+)
 from keyfold.views.query.filters import Compare
 from keyfold.views.types.parse import parse
 
@@ -352,6 +361,17 @@ class TestReading:
         with pytest.raises(QueryError) as caught:
             store.get("pairs", key)
         assert caught.value.reason == "bad_request"
+
+    def test_a_row_is_read_together_with_the_position(self, store: ViewStore) -> None:
+        assert store.read_key("totals", ["eu"]) == KeyRead("totals", None, store.edition(), None)
+        put(store, TOTALS, 3, ("upsert", "eu", 1, 2.5))
+        found = store.read_key("totals", ["eu"])
+        assert found == KeyRead(
+            "totals", store.position("totals"), store.edition(), store.get("totals", ["eu"])
+        )
+        assert store.read_key("totals", ["us"]).row is None
+        with pytest.raises(QueryError, match="unknown table"):
+            store.read_key("total", ["eu"])
 
     def test_rows_of_several_keys_come_in_their_order(self, store: ViewStore) -> None:
         put(store, TOTALS, 0, ("upsert", "eu", 1, 2.5), ("upsert", "us", 2, None))

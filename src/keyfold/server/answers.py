@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from keyfold.read.documents import Document
-from keyfold.read.values import dumps, plain
+from keyfold.read.values import plain, utf8
 
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
@@ -40,7 +40,7 @@ class Streamed:
 
 def encode(answer: Any) -> bytes:
     """An answer as JSON, with values as `keyfold rows --json` prints them."""
-    return dumps(plain(document(answer))).encode()
+    return utf8(plain(document(answer)))
 
 
 def document(value: Any) -> Any:

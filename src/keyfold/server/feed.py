@@ -11,7 +11,7 @@ from keyfold.errors import KeyfoldError, QueryError
 from keyfold.read import AppReader
 from keyfold.read.changes import LogPosition, TableChanges
 from keyfold.read.tabular import pieces
-from keyfold.read.values import dumps, plain
+from keyfold.read.values import plain, utf8
 from keyfold.server import stepping
 from keyfold.server.error_body import error_document
 from keyfold.server.log_watch import LogWatch
@@ -68,7 +68,7 @@ class Feed:
 
     async def events(self) -> AsyncIterator[bytes]:
         """The events, some at a time; now and then a comment, so that the connection is seen to be alive."""
-        found = self._events()
+        found = self.steps()
         try:
             yield BEGIN + self._event("begin", {"position": self.id}, id=bool(self._positions))
             while (piece := await stepping.step(found)) is not stepping.END:
@@ -84,7 +84,7 @@ class Feed:
         finally:
             await stepping.close(found)
 
-    def _events(self) -> Iterator[bytes | None]:
+    def steps(self) -> Iterator[bytes | None]:
         """The events, some at a time; None if there are no more for now."""
         try:
             for one in self._tables:
@@ -150,4 +150,4 @@ class Feed:
 
     def _event(self, kind: str, data: Mapping[str, Any], *, id: bool = False) -> bytes:
         head = f"id: {self.id}\n" if id else ""
-        return f"{head}event: {kind}\ndata: {dumps(plain(data))}\n\n".encode()
+        return b"%sevent: %s\ndata: %s\n\n" % (head.encode(), kind.encode(), utf8(plain(data)))

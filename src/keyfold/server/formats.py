@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from keyfold.errors import QueryError, choice
 from keyfold.read import tabular
-from keyfold.read.values import dumps, plain
 from keyfold.server.answers import JSON
 from keyfold.views.contract import ViewSchema
 
@@ -48,7 +47,7 @@ def written(format: str, rows: Rows, schema: ViewSchema) -> Iterator[bytes]:
 def _ndjson(rows: Any, schema: ViewSchema) -> Iterator[bytes]:
     with closing(rows):
         for piece in tabular.pieces(rows, _LINES):
-            yield "".join(f"{dumps(plain(row))}\n" for row in piece).encode()
+            yield tabular.json_lines(piece, schema)
 
 
 def _csv(rows: Any, schema: ViewSchema) -> Iterator[bytes]:

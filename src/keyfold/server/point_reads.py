@@ -6,19 +6,17 @@ each failure, is left to that route.
 
 from __future__ import annotations
 
-import json
-from typing import Any, Final
+from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from keyfold.errors import KeyfoldError
-from keyfold.read.values import plain
+from keyfold.read.values import plain, utf8
 from keyfold.server import freshness
 from keyfold.server.answers import JSON
+from keyfold.server.freshness import View
 from keyfold.server.key_paths import key_parts
 from keyfold.server.served_home import ServedHome
 
-_ENCODE: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False).encode
 _MEDIA: Final = (b"content-type", JSON.encode())
 _VARY: Final = (b"vary", b"accept")
 
@@ -54,22 +52,18 @@ class PointReads:
         if app is None or not app.views.reads_at_once or path.endswith(b"/history"):
             return None
         try:
-            view = freshness.View(app, *_known(app.views, table.decode("latin-1")), app.views.edition())
-            row = app.views.get(view.table, key_parts(path)) if view.position is not None else None
-        except KeyfoldError:
+            found = app.views.read_key(table.decode("latin-1"), key_parts(path))
+        except Exception:
+            # The route tries again, and says why.
             return None
-        if row is None:
+        if found.row is None or found.position is None:
             return None
+        view = View(app, found.table, found.position, found.edition)
         headers = [(name.encode(), value.encode()) for name, value in view.headers().items()]
         etag = (view.etag or "").encode()
         headers += [(b"etag", etag), _VARY]
         for header, given in scope["headers"]:
             if header == b"if-none-match" and freshness.matches(view.etag, given.decode("latin-1")):
                 return 304, headers, b""
-        body = _ENCODE(plain({**view.fields(), "row": row})).encode()
+        body = utf8(plain({**view.fields(), "row": found.row}))
         return 200, [*headers, (b"content-length", str(len(body)).encode()), _MEDIA], body
-
-
-def _known(store: Any, name: str) -> tuple[str, Any]:
-    """The name of a table as its view has it, and the view's position."""
-    return store.schema(name).table, store.position(name)

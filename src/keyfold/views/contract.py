@@ -27,6 +27,7 @@ __all__ = [
     "BatchWriter",
     "Column",
     "Difference",
+    "KeyRead",
     "Location",
     "OrderBy",
     "Position",
@@ -49,6 +50,17 @@ class Position:
     batch: int
     at: datetime
     watermark: datetime | None
+
+
+@dataclass(frozen=True)
+class KeyRead:
+    """The row of a key, None if there is none, and how far its view is."""
+
+    table: str
+    """The name of the view, as it was created."""
+    position: Position | None
+    edition: int
+    row: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -168,6 +180,11 @@ class ViewStore(ABC):
     @abstractmethod
     def get(self, table: str, key: Sequence[Any]) -> dict[str, Any] | None:
         """The row of a key: key columns, other columns, `_batch`, `_at`."""
+
+    def read_key(self, table: str, key: Sequence[Any]) -> KeyRead:
+        """The row of a key with the position of its view, which it is at least as new as."""
+        name, position, edition = self.schema(table).table, self.position(table), self.edition()
+        return KeyRead(name, position, edition, self.get(table, key))
 
     def get_many(self, table: str, keys: Sequence[Sequence[Any]]) -> list[dict[str, Any] | None]:
         """The rows of some keys, in their order; a store may read them in one step, as of one moment."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from keyfold.errors import QueryError
 from keyfold.server import formats, parameters, query_filters
 from keyfold.server.answers import OfTable, Row, Streamed
 from keyfold.server.route import OF_TABLE, Call, Route
@@ -42,10 +43,17 @@ def list_rows(call: Call) -> RowsDocument | Streamed:
     reading = {"where": _where(call, schema), "order_by": values["order_by"], "cursor": values["cursor"]}
     format = formats.chosen(values["format"], call.accept)
     if format == "json":
-        page = call.table.page(**reading, limit=values["limit"] or PAGE)
+        page = call.table.page(**reading, limit=_page_size(values["limit"]))
         return RowsDocument(**call.view.fields(), rows=page.rows, next=page.next)
     rows = call.table.scan(**reading, limit=values["limit"])
     return Streamed(formats.MEDIA[format], formats.written(format, rows, schema))
+
+
+def _page_size(limit: int | None) -> int:
+    if limit is not None and limit > MOST:
+        hint = "pages that follow each other by their cursor, or format=ndjson for all rows in one answer"
+        raise QueryError(f"a page has at most {MOST:,} rows", given=f"limit={limit}", hint=hint)
+    return limit or PAGE
 
 
 def _where(call: Call, schema: ViewSchema) -> Filter:
@@ -58,7 +66,9 @@ _TIME: Final[dict[str, Any]] = {"example": "2026-01-31T13:30:00Z", "longest": 40
 PARAMETERS: Final = (
     parameters.text("where", "A filter, such as `n > 100 and region = 'eu'`.", example="n > 1"),
     parameters.text("order_by", "The order, such as `revenue desc, region`.", example="_batch desc"),
-    parameters.integer("limit", f"How many rows at most; of JSON {PAGE} by default.", least=1, most=MOST),
+    parameters.integer(
+        "limit", f"How many rows at most; of JSON at most {MOST:,}, and {PAGE} by default.", least=1
+    ),
     parameters.text("cursor", "`next` of the page before, of a read with the same filters.", longest=1 << 15),
     parameters.text("from", "Of a windowed table: windows that end after this time.", **_TIME),
     parameters.text("to", "Of a windowed table: windows that start before this time.", **_TIME),

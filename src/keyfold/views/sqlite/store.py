@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from keyfold.errors import QueryError, RunError
 from keyfold.views import arrow as pa
-from keyfold.views.contract import Difference, OrderBy, Position, ViewStore, Where
+from keyfold.views.contract import Difference, KeyRead, OrderBy, Position, ViewStore, Where, unknown_table
 from keyfold.views.query.filters import Filter, Not
 from keyfold.views.schema import Column, ViewSchema
 from keyfold.views.sqlite import catalog, comparison, connections, sql
@@ -105,6 +105,18 @@ class SqliteStore(ViewStore):
                 row = connection.execute(selection.sql, selection.params).fetchone()
         return None if row is None else _decoder(selection.columns)(row)
 
+    def read_key(self, table: str, key: Sequence[Any]) -> KeyRead:
+        with self._readers.use() as connection:
+            found = catalog.entry(connection, table)
+            if found is None:
+                raise unknown_table(table, catalog.names(connection))
+            selection = sql.select_row(catalog.schema(*found[:2]), key)
+            with _readable(table):
+                row = connection.execute(selection.sql, selection.params).fetchone()
+            edition = _edition(connection)
+        decoded = None if row is None else _decoder(selection.columns)(row)
+        return KeyRead(found[0], position_of(*found[2:]), edition, decoded)
+
     def get_many(self, table: str, keys: Sequence[Sequence[Any]]) -> list[dict[str, Any] | None]:
         with self._readers.use() as connection:
             schema = catalog.known(connection, table)
@@ -139,9 +151,8 @@ class SqliteStore(ViewStore):
         return None if known is None else position_of(*known[2:])
 
     def edition(self) -> int:
-        # The version of SQLite's schema, which a rebuild, a restore and a VACUUM change.
         with self._readers.use() as connection:
-            return int(connection.execute("PRAGMA schema_version").fetchone()[0])
+            return _edition(connection)
 
     def drop(self, table: str) -> None:
         with self._write(table) as connection:
@@ -226,6 +237,11 @@ class SqliteStore(ViewStore):
             why = "is open for reading only" if self._read_only else "is closed"
             raise RunError(f"the view store {why}", where=self.path)
         return self._writer
+
+
+def _edition(connection: sqlite3.Connection) -> int:
+    """The version of SQLite's schema, which a rebuild, a restore and a VACUUM change."""
+    return int(connection.execute("PRAGMA schema_version").fetchone()[0])
 
 
 @functools.lru_cache(maxsize=256)

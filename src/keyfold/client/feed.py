@@ -1,0 +1,101 @@
+"""Follows the changes of tables on a server: whole batches, each once, also when the connection breaks."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from keyfold.client.connection import LOST, Connections
+from keyfold.errors import QueryError
+
+# The server says every ten seconds that it is there.
+_SILENT_SECONDS: Final = 30.0
+_SLOWEST_RETRY: Final = 5.0
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The changes of a batch, or with `snapshot` all rows of a table as of that batch.
+
+    A change has `op`, `key` and `after`, and `before` where the log has it. With `position` a later reader
+    goes on behind this batch.
+    """
+
+    app: str
+    table: str
+    batch: int | None
+    position: str
+    snapshot: bool = False
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    changes: list[dict[str, Any]] = field(default_factory=list)
+
+
+def follow(
+    connections: Connections, tables: Sequence[str], snapshot: bool, position: str | None, patience: float
+) -> Iterator[Changes]:
+    """The batches of some tables, for ever; a server that is away for longer than `patience` is an error."""
+    away_since: float | None = None
+    pause = 0.1
+    while True:
+        try:
+            for kind, id_, data, rows in _events(connections, tables, snapshot, position):
+                away_since, pause, position = None, 0.1, id_ or position
+                if kind in ("snapshot", "batch"):
+                    yield _whole(kind, data, str(position), rows)
+            lost: Exception = ConnectionError("the server has closed the feed")
+        except LOST as error:
+            lost = error
+        except QueryError as error:
+            if error.reason != "not_ready":
+                raise
+            lost = error
+        away_since = time.monotonic() if away_since is None else away_since
+        if time.monotonic() - away_since >= patience:
+            raise lost if isinstance(lost, QueryError) else connections.unreachable(lost)
+        time.sleep(pause)
+        pause = min(pause * 2, _SLOWEST_RETRY)
+
+
+def _events(
+    connections: Connections, tables: Sequence[str], snapshot: bool, position: str | None
+) -> Iterator[tuple[str, str | None, dict[str, Any], list[dict[str, Any]]]]:
+    """The events that end something, with the rows or changes before them."""
+    query = [("tables", ",".join(tables)), ("snapshot", True if snapshot else None), ("position", position)]
+    collected: list[dict[str, Any]] = []
+    with connections.stream("/api/changes", query, timeout=_SILENT_SECONDS) as answer:
+        for kind, id_, data in _parsed(answer):
+            if kind == "closed":
+                error = data["error"]
+                raise QueryError(
+                    error["what"], reason=error["reason"], given=data["position"], hint=error["hint"]
+                )
+            if kind in ("row", "change"):
+                collected.append(data["row"] if kind == "row" else data)
+                continue
+            yield kind, id_, data, collected
+            collected = []
+
+
+def _parsed(answer: http.client.HTTPResponse) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
+    fields: dict[str, str] = {}
+    for line in answer:
+        name, _, value = line.decode().rstrip("\n").partition(": ")
+        if name:
+            fields[name] = value
+        elif not value and "event" in fields:
+            yield fields["event"], fields.get("id"), json.loads(fields["data"])
+            fields = {}
+        elif not value:
+            fields = {}
+
+
+def _whole(kind: str, data: dict[str, Any], position: str, rows: list[dict[str, Any]]) -> Changes:
+    head = (data["app"], data["table"], data["batch"], position)
+    if kind == "snapshot":
+        return Changes(*head, snapshot=True, rows=rows)
+    names = ("op", "key", "before", "after")
+    return Changes(*head, changes=[{name: row[name] for name in names if name in row} for row in rows])
