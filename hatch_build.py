@@ -17,11 +17,11 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-CONSOLE = "keyfold/server/console"
+CONSOLE = "keyfold/server/console/built"
 
 
 class KernelHook(BuildHookInterface):
-    """Adds `keyfold/kernel/jar/<name>.jar` and `keyfold/server/console/` to a wheel."""
+    """Adds `keyfold/kernel/jar/<name>.jar` and `keyfold/server/console/built/` to a wheel."""
 
     work: Path | None = None
 

@@ -4,7 +4,7 @@ import { defineConfig } from "vite";
 export default defineConfig({
   plugins: [svelte()],
   build: {
-    outDir: process.env.KEYFOLD_CONSOLE_OUT ?? "../src/keyfold/server/console",
+    outDir: "../src/keyfold/server/console/built",
     emptyOutDir: true,
     target: "es2022",
     // The content security policy allows files of this server alone: no data: addresses.

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Builds the console into src/keyfold/server/console/, unless it is newer than its sources. Run by `make console`, from
+# Builds the console into src/keyfold/server/console/built/, unless it is newer than its sources. Run by `make console`, from
 # the checkout. Without Node, and where none can be installed, it says so in one line and ends well, as keyfold runs
 # without its console.
 set -eu
 cd "$(dirname "$0")/.."
 
-built=src/keyfold/server/console
+built=src/keyfold/server/console/built
 say() { echo "console: $*" >&2; }
 give_up() { say "$*"; exit 0; }
 

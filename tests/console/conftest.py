@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from keyfold.server import static
+from keyfold.server.console import static
 from keyfold.server.serving import Serving
 from tests.conftest import missing
 from tests.console import home as homes

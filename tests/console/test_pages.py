@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from keyfold.engine.internal_columns import OP
 from keyfold.engine.log.table_log import TableLog
-from keyfold.server import static
+from keyfold.server.console import static
 from tests.console.conftest import AXE, DESKTOP, PHONE, Looks, Watched, see_built
 from tests.console.home import BATCHES
 from tests.console.pages import PAGES, SHOP, TOTALS, WRONG

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from keyfold.server import static
+from keyfold.server.console import static
 from tests.server.conftest import Get, client, serving
 
 PAGE = b'<!doctype html><script type="module" src="/assets/index-1.js"></script>'

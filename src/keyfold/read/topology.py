@@ -105,8 +105,8 @@ def _edges(stored: StoredApp) -> Iterator[TopologyEdge]:
 def _inputs(pipeline: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, How]]:
     """What the steps of a table's input read."""
     for step in pipeline:
-        ((kind, value),) = step.items()
-        match kind:
+        ((name, value),) = step.items()
+        match name:
             case "stream":
                 yield f"stream {value}", "rows"
             case "union":

@@ -9,13 +9,13 @@ from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from keyfold.errors import QueryError, near
+from keyfold.server.console.static import Console
 from keyfold.server.endpoint import Endpoint, error_response
 from keyfold.server.guard import Guard
 from keyfold.server.point_reads import PointReads
 from keyfold.server.route import Route
 from keyfold.server.route_table import ROUTES
 from keyfold.server.served_home import ServedHome
-from keyfold.server.static import Console
 
 
 def application(home: ServedHome, hosts: Iterable[bytes]) -> ASGIApp:

@@ -1,4 +1,4 @@
-"""The console: its page and its files, which `make console` builds from `console/`."""
+"""`Console`: sends the page of the console and its files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-BUILT: Final = Path(__file__).parent / "console"
+BUILT: Final = Path(__file__).parent / "built"
 """Where the build puts the console; a checkout that has not built it has no such directory."""
 _ASSETS: Final = "/assets/"
 _CSP: Final = (
