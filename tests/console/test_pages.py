@@ -8,13 +8,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from keyfold.engine.internal_columns import OP
-from keyfold.engine.log.table_log import TableLog
 from keyfold.server.console import static
 from tests.console.conftest import AXE, DESKTOP, PHONE, Looks, Watched, see_built
-from tests.console.home import BATCHES
+from tests.console.home import commit
 from tests.console.pages import PAGES, SHOP, TOTALS, WRONG
-from tests.log_files import publish
 
 MOST_BYTES = 150_000
 LOOKS = [(DESKTOP, False), (PHONE, True)]
@@ -168,18 +165,10 @@ def test_changes_appear_as_they_are_committed_and_can_be_paused(desktop: Watched
     page = desktop.open(TOTALS)
     live = page.locator("section.live")
     expect(live).to_contain_text("Waiting for the next change")
-    log = TableLog(place.table("region_totals").log)
-    (part,) = next(iter(log.after(BATCHES - 2))).of_kind("change")
-    schema = log.schema(part)
-
-    def commit(batch: int, orders: int) -> None:
-        row = {OP: "upsert", "region": "eu", "orders": orders, "revenue": 1.5}
-        publish(log, batch, {"change": [row]}, schema=schema, previous=batch - 1)
-
-    commit(BATCHES, 70_001)
+    commit(place, "eu", 70_001, 1.5)
     expect(live).to_contain_text("orders 70,001")
     live.get_by_role("button", name="Pause").click()
-    commit(BATCHES + 1, 70_002)
+    commit(place, "eu", 70_002, 2.5)
     expect(live.get_by_role("button", name="Go on (1)")).to_be_visible()
     expect(live).not_to_contain_text("70,002")
     live.get_by_role("button", name="Go on").click()
