@@ -4,6 +4,7 @@ SHELL := /bin/sh
 
 BIN := .venv/bin
 STAMP := .venv/.keyfold-setup
+SERVERS := .venv/.keyfold-test-servers
 PYTEST := tools/in_memory.sh $(BIN)/python -m pytest
 
 # Directories whose tests start no JVM.
@@ -34,7 +35,7 @@ define suites
 	if [ "$$failed" ]; then echo "failed: $$failed" >&2; exit 1; fi
 endef
 
-.PHONY: help setup compiled check test test-all test-long format bench bench-cli chaos docs demo wheel clean
+.PHONY: help setup compiled console check test test-all test-long format bench bench-cli chaos docs demo wheel clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,13 +46,21 @@ $(STAMP): pyproject.toml uv.lock tools/setup.sh
 	@tools/setup.sh
 	@touch $@
 
+# What only tests start: PostgreSQL, and a browser.
+$(SERVERS): $(STAMP)
+	@tools/setup.sh tests
+	@touch $@
+
+console: $(STAMP) ## build the console's pages, if their sources in console/ have changed
+	@tools/console.sh
+
 # keyfold's own modules, which setup does not compile, and the class archive, with which a JVM starts in three
 # quarters of the time. The tests start hundreds of processes. Without one they only take longer.
-compiled: $(STAMP)
+compiled: $(STAMP) console
 	@$(BIN)/python -m compileall -q src tests
 	-@$(BIN)/python -m keyfold.engine.jvm.archive_writer
 
-check: $(STAMP) ## format, lint, types, and the tests that need no JVM
+check: $(STAMP) $(SERVERS) ## format, lint, types, and the tests that need no JVM
 	$(BIN)/ruff format --check --quiet $(CODE)
 	$(BIN)/ruff check --quiet $(CODE)
 	$(BIN)/mypy
@@ -60,7 +69,7 @@ check: $(STAMP) ## format, lint, types, and the tests that need no JVM
 test: check compiled ## what to run before a commit: check, and each feature once on real Spark and Kafka; ten minutes
 	$(call suites,core)
 
-test-all: compiled ## all other tests; half an hour and more
+test-all: compiled $(SERVERS) ## all other tests; half an hour and more
 	$(call suites,"not core")
 
 test-long: ## as test and test-all, with five times as many property tests on new random examples; takes hours
@@ -79,15 +88,16 @@ bench-cli: $(STAMP) ## measure how long commands take to answer
 chaos: $(STAMP) ## kill an app with every kind of table, 30 times, and compare it with a clean run; takes half an hour
 	$(BIN)/python -m chaos $(ARGS)
 
-docs: $(STAMP) ## generate the reference and the module map, and build the site into site/
+docs: $(STAMP) ## generate the reference, the module map and the console's types, and build the site into site/
 	$(BIN)/python tools/reference.py
 	$(BIN)/python tools/module_map.py
+	$(BIN)/python tools/console_types.py
 	$(BIN)/mkdocs build --strict --quiet
 
-demo: $(STAMP) ## run a shop that fills itself, live, until Ctrl-C
+demo: $(STAMP) console ## run a shop that fills itself, live, until Ctrl-C
 	@$(BIN)/keyfold demo $(ARGS)
 
-wheel: $(STAMP) ## build dist/*.whl with the compiled kernel in it
+wheel: $(STAMP) ## build dist/*.whl with the compiled kernel and the console in it
 	$(BIN)/python -m build --wheel --no-isolation
 
 clean: ## remove what can be made again, but not .venv

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes .venv from uv.lock, installs Java and PostgreSQL. Needs any Python 3; run by `make setup`, from the checkout.
+# Makes .venv from uv.lock, installs Java, and builds the console; with `tests`, installs what else tests start. Needs any
+# Python 3; run by make, from the checkout.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -77,7 +78,7 @@ see_to_java() {
 }
 
 # For tests of views in PostgreSQL, which start servers of their own: Debian would start one now and with the machine.
-see_to_postgresql() {
+get_postgresql() {
     ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null && return
     if ! root; then
         say "no PostgreSQL server here: its tests will be skipped (Debian, Ubuntu: apt-get install postgresql)"
@@ -88,6 +89,18 @@ see_to_postgresql() {
     [ ! -e $config ] || sed -i "/^$no\$/d" $config
 }
 
+# What tests of the console show its pages in; nothing else needs it.
+get_chromium() {
+    command -v chromium >/dev/null || command -v chromium-browser >/dev/null && return
+    if root && apt chromium; then return; fi
+    say "no Chromium here: the tests of the console skip"
+}
+
+if [ "${1:-}" = tests ]; then
+    get_postgresql
+    get_chromium
+    exit
+fi
 make_venv
 see_to_java
-see_to_postgresql
+tools/console.sh

@@ -152,6 +152,10 @@ def test_the_wheel_has_the_kernel_and_no_tests(wheel: Path) -> None:
     assert not [file for file in files if "tests" in file.parts or file.suffix == ".pyc"]
     jars = [file for file in files if file.suffix == ".jar"]
     assert jars == [Path("keyfold/kernel/jar") / build.jar_name()]
+    # Its scripts and styles are beside it, named by what is in them.
+    page = Path("keyfold/server/console/built/index.html")
+    assert page in files
+    assert {file.suffix for file in files if file.parent == page.parent / "assets"} == {".js", ".css", ".svg"}
     assert {Path("keyfold/py.typed"), Path(about, "licenses", "LICENSE")} <= set(files)
 
 

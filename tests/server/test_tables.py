@@ -79,7 +79,7 @@ def test_health(get: Get) -> None:
         ("/api/tables/total/rows?at_least=1", "no table total in app shop", ["totals"]),
         ("/api/app", "nothing is served at this address", ["/api/apps"]),
         ("/api/apps/", "nothing is served at this address", ["/api/apps"]),
-        ("/", "nothing is served at this address", []),
+        ("/x", "nothing is served at this address", []),
     ],
 )
 def test_unknown_names_are_answered_with_near_ones(get: Get, path: str, what: str, near: list[str]) -> None:

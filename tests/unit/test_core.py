@@ -12,6 +12,7 @@ from tests.core import CORE, is_core
 TESTS = Path(__file__).resolve().parents[1]
 # What takes minutes to set up: other machines, installations, and what they share with a home on a disk.
 WITHOUT = {"cluster", "notebook", "packaging"}
+PLAIN = {"views", "server", "console"}
 
 
 @pytest.mark.parametrize("file", CORE)
@@ -24,7 +25,7 @@ def test_what_is_listed_exists(file: str) -> None:
 
 def test_every_directory_of_tests_with_a_jvm_has_one() -> None:
     directories = {path.parent for path in TESTS.rglob("test_*.py") if "unit" not in path.parts}
-    found = {str(path.relative_to(TESTS)) for path in directories} - {"views", "server", "engine"} - WITHOUT
+    found = {str(path.relative_to(TESTS)) for path in directories} - PLAIN - {"engine"} - WITHOUT
     assert found - {file.rpartition("/")[0] for file in CORE} == set()
 
 

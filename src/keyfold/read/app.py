@@ -18,6 +18,7 @@ from keyfold.read import history as key_history
 from keyfold.read import late as late_rows
 from keyfold.read import positions, rejections, side_outputs
 from keyfold.read import status as app_status
+from keyfold.read import topology as app_topology
 from keyfold.read.batches import LogBatches
 from keyfold.read.changes import TableChanges
 from keyfold.read.history import Change, Since
@@ -27,6 +28,7 @@ from keyfold.read.positions import Progress
 from keyfold.read.rejections import Rejections
 from keyfold.read.side_rows import DuplicateRow, LateRow, RejectedRow
 from keyfold.read.status import AppStatus
+from keyfold.read.topology import Topology
 from keyfold.views.contract import ViewStore
 from keyfold.views.reader import TableReader
 
@@ -76,6 +78,10 @@ class AppReader:
     def status(self) -> AppStatus:
         """The last status that the app published, and whether it still holds."""
         return app_status.status(self.home, self.views)
+
+    def topology(self) -> Topology:
+        """The streams, lookups, tables and sinks of the last start, and which reads which."""
+        return app_topology.of(self.name, self.stored)
 
     def savepoints(self) -> list[Savepoint]:
         """The savepoints that are complete, oldest first."""

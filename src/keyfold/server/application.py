@@ -9,6 +9,7 @@ from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from keyfold.errors import QueryError, near
+from keyfold.server.console.static import Console
 from keyfold.server.endpoint import Endpoint, error_response
 from keyfold.server.guard import Guard
 from keyfold.server.point_reads import PointReads
@@ -25,7 +26,7 @@ def application(home: ServedHome, hosts: Iterable[bytes]) -> ASGIApp:
         for path in route.paths
     ]
     router = Router(paths, redirect_slashes=False, default=_Unknown(ROUTES))
-    return Guard(PointReads(_Methods(router, paths), home), hosts)
+    return Guard(PointReads(Console(_Methods(router, paths)), home), hosts)
 
 
 def _starlette(path: str) -> str:

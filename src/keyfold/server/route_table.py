@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from keyfold.server.route import Route
-from keyfold.server.routes import apps, changes, description, health, keys, rows, side, tables
+from keyfold.server.routes import apps, changes, description, health, keys, rows, side, tables, topology
 
 ROUTES: Final[tuple[Route, ...]] = (
     *health.ROUTES,
     *description.ROUTES,
     *apps.ROUTES,
+    *topology.ROUTES,
     *tables.ROUTES,
     *rows.ROUTES,
     *keys.ROUTES,

@@ -1,0 +1,35 @@
+"""The pages of the console, by name: their addresses in the home that `home.py` fills."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SHOP: Final = "/apps/shop"
+TOTALS: Final = f"{SHOP}/tables/region_totals"
+PAGES: Final = {
+    "apps": "/",
+    "overview": SHOP,
+    "table": TOTALS,
+    "filtered": f"{TOTALS}?revenue.gt=1000&order_by=revenue+desc",
+    "windows": f"{SHOP}/tables/per_minute?page=home&page=help",
+    "failed": f"{SHOP}/tables/visits",
+    "key": f"{TOTALS}/keys/africa",
+    "batches": f"{TOTALS}/batches",
+    "rejected": f"{TOTALS}/side/rejected",
+    "late": f"{SHOP}/tables/per_minute/side/late",
+    "duplicate": f"{SHOP}/tables/pairs/side/duplicate",
+    "topology": f"{SHOP}/topology",
+    "savepoints": f"{SHOP}/savepoints",
+    "stopped": "/apps/bank",
+    "no-rows": "/apps/fresh/tables/empty",
+    "no-match": f"{TOTALS}?region=nowhere",
+    "no-savepoint": "/apps/bank/savepoints",
+    "no-page": "/apps/shop/nothing",
+}
+# Pages that say what is wrong; the browser reports their requests that failed.
+WRONG: Final = {
+    "no-app": "/apps/shap",
+    "no-table": f"{SHOP}/tables/region_total",
+    "no-key": f"{TOTALS}/keys/afrika",
+    "no-column": f"{TOTALS}?regoin=eu",
+}
