@@ -40,7 +40,8 @@ def command(
 ) -> None:
     """Run a shop with generated visitors, live.
 
-    After Ctrl-C the totals are compared with a recount of the generated files.
+    The console, whose address is printed, shows it in a browser. After Ctrl-C the totals are compared with a
+    recount of the generated files.
 
     Without --home all files are in a temporary directory, which is deleted at the end.
 
@@ -48,6 +49,7 @@ def command(
     """
     from keyfold.cli import output
     from keyfold.cli.running import run_loop
+    from keyfold.cli.running.serving import Address
     from keyfold.demo.generate import Generator
     from keyfold.demo.shop import app
 
@@ -78,6 +80,7 @@ def command(
             seconds=seconds,
             meanwhile=begin,
             before_end=end,
+            serve=Address(),
             watch=SHOWN,
         )
     output.json_document(report) if json else _show(report)
