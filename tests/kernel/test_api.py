@@ -61,7 +61,12 @@ SCALA = Path(api.__file__).parent / "scala" / "api"
 # Methods for other classes of the kernel, which are public once they are compiled.
 PROTECTED = re.compile(r"protected (?:def|val|var) (\w+)")
 
-PROTOCOLS = [one for one in vars(api).values() if inspect.isclass(one) and Protocol in one.__mro__[1:]]
+PROTOCOLS = [
+    one
+    for one in vars(api).values()
+    # Once pandas is imported, classes such as `Sequence` count as subclasses of `Protocol`.
+    if inspect.isclass(one) and Protocol in one.__mro__[1:]
+]
 
 
 class Method(NamedTuple):

@@ -66,25 +66,22 @@ def of_stream(home: AppHome, stream: str, besides: str) -> UnreadBatches:
 def require_unseen(home: AppHome, left: UnfinishedBatch) -> None:
     """Refuses an unfinished batch whose changes are in what another table has published.
 
-    They would be folded there twice, since it runs again under another number.
+    They would be folded there twice, since it runs again under another number. And the first batch of a table
+    is gone until it has run again, which a table that has planned to read it does not wait for.
     """
-    table = left.home.path.name
-    seen = [name for name, uses in _uses(home, table) if left.number <= _seen_upto(home, name, uses)]
+    table, is_first = left.home.path.name, left.home.committed_batch() is None
+
+    def seen_upto(reader: str, uses: Sequence[Use]) -> int:
+        planned = is_first or _is_published(home, reader)
+        return _planned_upto(home, uses) if planned else max(readers.read_upto(home, use) for use in uses)
+
+    seen = [name for name, uses in _uses(home, table) if left.number <= seen_upto(name, uses)]
     if seen and left.published:
         raise BadOption(
             f"batch {left.number} of {home.path.name}.{table} is not finished, and {', '.join(seen)} "
-            "has folded its changes already",
+            "can't read its changes again",
             given=table,
         )
-
-
-def _seen_upto(home: AppHome, reader: str, uses: Sequence[Use]) -> int:
-    """The newest batch that is in the published changes of a reader."""
-    return (
-        _planned_upto(home, uses)
-        if _is_published(home, reader)
-        else max(readers.read_upto(home, use) for use in uses)
-    )
 
 
 def _is_published(home: AppHome, reader: str) -> bool:

@@ -43,7 +43,7 @@ def check(
     of topics at each position of the offset log; None at those of other sources. `topics` by stream.
     """
     batch, recorded = home.planned_batch(), _read_recorded(home)
-    if batch is None:
+    if batch is None or not _streams(sources):
         return
     committed, begun = (_positions(home, at, sources) for at in (home.committed_batch(), batch))
     for stream in _streams(sources):
@@ -147,7 +147,8 @@ def _positions(
                 for number, next_one in partitions.items()
             ]
             for stream in streams:
-                found[stream.name] += [one for one in positions if one not in found[stream.name]]
+                # A plan may read a source twice.
+                found[stream.name] = list(dict.fromkeys([*found[stream.name], *positions]))
     return found
 
 
