@@ -107,7 +107,7 @@ def test_a_run_whose_java_is_killed_says_so_and_status_says_failed(tmp_path: Pat
     assert "Java ended: killed by signal 9 (SIGKILL)\n  where: rated\n" in ended.err
     # A busy machine is slow enough for a batch to be told of before Java is killed.
     told = [line for line in ended.err.splitlines() if not line.startswith("keyfold: totals: batch ")]
-    assert len(told) == 5, ended.err
+    assert len(told) == 6, ended.err
     assert ended.json["error"]["kind"] == "JavaEnded"
 
     [status] = cli("status", "--home", tmp_path / ".keyfold", "--json").json

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -42,3 +44,22 @@ def test_a_run_is_shown_twice_a_second_however_often_it_is_asked_whether_it_is_o
     assert ended == "over"
     assert running.waits == [pause] * 4
     assert len(shown) == shows
+
+
+def test_a_signal_whose_exception_python_dropped_interrupts_the_next_step_of_a_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Signalling:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    dropped: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda found: dropped.append(found.exc_type))
+    with Stopping() as stopping:
+        stopping.check()
+        Signalling()
+        assert dropped == [KeyboardInterrupt]
+        with pytest.raises(KeyboardInterrupt):
+            stopping.check()
+        stopping.up()
+        stopping.check()

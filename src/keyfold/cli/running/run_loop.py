@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from keyfold.cli.running.serving import Address
     from keyfold.engine.handle import Handle
+    from keyfold.engine.startup_phases import Step
     from keyfold.plan.nodes import AppSpec
 
 Watch = Mapping[str, Mapping[str, Any]]
@@ -107,9 +108,14 @@ def start_app(
     try:
         short = brief and short_run.drains_little(spec)
         with (
-            Starting(output.terminal(), live_terminal()) as tell,
-            session.ahead(home, settings, tell, short=short),
+            Starting(output.terminal(), live_terminal()) as shown,
+            session.ahead(home, settings, shown, short=short),
         ):
+
+            def tell(step: Step) -> None:
+                stopping.check()
+                shown(step)
+
             # Only now, since it takes as long to load as Java takes to come up.
             from keyfold.engine.start import start
             from keyfold.engine.startup.options import StartOptions

@@ -41,6 +41,14 @@ class Stopping:
         """From now on a signal lets the current batch finish."""
         self._starting = False
 
+    def check(self) -> None:
+        """Interrupts the start again if it was to be.
+
+        Python drops an exception that a signal raises in a callback of its own, as at the end of an import.
+        """
+        if self._starting and self.asked.is_set():
+            raise KeyboardInterrupt
+
     def _receive(self, number: int, frame: FrameType | None) -> None:
         again = self.asked.is_set()
         self.number = self.number or number
