@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cached_property
 
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.savepoint.manifest import Savepoint
@@ -43,20 +43,29 @@ class AppReader:
     def __init__(self, home: AppHome, names: Names | None = None) -> None:
         """`names`: those of a running app, in place of what its last start recorded."""
         self.home, self._names = home, names
+        self._opening = threading.Lock()
+        self._views: ViewStore | None = None
 
     @property
     def name(self) -> str:
         """The app's name."""
         return self.home.path.name
 
-    @cached_property
+    @property
     def views(self) -> ViewStore:
-        """The views of all tables."""
-        return self.home.views.open(read_only=True)
+        """The views of all tables, opened once."""
+        if (found := self._views) is not None:
+            return found
+        with self._opening:
+            if self._views is None:
+                self._views = self.home.views.open(read_only=True)
+            return self._views
 
     def close(self) -> None:
         """Closes the views, if they are open."""
-        if (views := self.__dict__.pop("views", None)) is not None:
+        with self._opening:
+            views, self._views = self._views, None
+        if views is not None:
             views.close()
 
     # What there is

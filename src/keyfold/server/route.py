@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from keyfold.read import AppReader
 from keyfold.server import freshness
@@ -20,6 +19,19 @@ from keyfold.views.reader import TableReader
 OF_APP: Final = "/api/apps/{app}"
 OF_TABLE: Final = f"{OF_APP}/tables/{{table}}"
 Method = Literal["GET", "POST"]
+T = TypeVar("T")
+
+
+class _Once(Generic[T]):
+    """A property that is read once. That of functools has one lock for all calls in Python 3.11."""
+
+    def __init__(self, read: Callable[[Any], T]) -> None:
+        self._read, self.__doc__ = read, read.__doc__
+
+    def __get__(self, call: Any, owner: type | None = None) -> T:
+        # The next time the attribute is found before this.
+        found = call.__dict__[self._read.__name__] = self._read(call)
+        return found
 
 
 @dataclass(frozen=True)
@@ -36,12 +48,12 @@ class Call:
     body: Any = None
     last_event_id: str | None = None
 
-    @cached_property
+    @_Once
     def app(self) -> AppReader:
         """The app that the path names, or the only one."""
         return self.home.app(self.path.get("app"))
 
-    @cached_property
+    @_Once
     def view(self) -> View:
         """The view of the table that the path names, at the begin of the call."""
         return freshness.view_of(self.app, self.path["table"])
@@ -51,7 +63,7 @@ class Call:
         """The rows of that table."""
         return self.app.table(self.view.table)
 
-    @cached_property
+    @_Once
     def key(self) -> list[str]:
         """The parts of the key in the path, and what follows it."""
         return key_parts(self.raw_path)

@@ -38,12 +38,14 @@ class ServedHome:
         with self._lock:
             app = self._reader.app(self._only() if name is None else name)
             address = str(app.home.views)
-            if self._addresses.get(app, address) != address:
-                app.close()
+            has_moved = self._addresses.get(app, address) != address
             self._addresses[app] = address
-            # Opened here, since two threads at once would open them twice.
-            _ = app.views
-            self._recent[name] = (time.monotonic() + _LOOK_SECONDS, app)
+        # Without the lock: a store that hangs keeps nobody from other apps.
+        if has_moved:
+            app.close()
+        # Opened here, so that point reads find them open.
+        _ = app.views
+        self._recent[name] = (time.monotonic() + _LOOK_SECONDS, app)
         return app
 
     def recent(self, name: str | None) -> AppReader | None:

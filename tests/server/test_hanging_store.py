@@ -1,0 +1,94 @@
+"""One app whose database does not answer: the other apps of the home are served as ever."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from keyfold.engine.storage import views_address
+from keyfold.engine.storage.layout import AppHome
+from tests.cli.conftest import ROWS, make_app
+from tests.server.conftest import Answer, Get, client, serving
+
+SLOW = "/api/apps/slow/tables/totals/rows"
+
+
+class Silent:
+    """A database that takes connections and says nothing on them until it is told to hang up."""
+
+    def __init__(self) -> None:
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.connected = threading.Semaphore(0)
+        self.count = 0
+        self._taken: list[socket.socket] = []
+        self.ended = False
+        self._thread = threading.Thread(target=self._take, daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        return int(self.listening.getsockname()[1])
+
+    def _take(self) -> None:
+        while True:
+            taken, _ = self.listening.accept()
+            if self.ended:
+                taken.close()
+                return
+            self._taken.append(taken)
+            self.count += 1
+            self.connected.release()
+
+    def end(self) -> None:
+        """Hangs up, and takes no more connections."""
+        self.ended = True
+        socket.create_connection(("127.0.0.1", self.port)).close()
+        self._thread.join()
+        self.listening.close()
+        for taken in self._taken:
+            taken.close()
+
+
+@pytest.fixture
+def silent() -> Iterator[Silent]:
+    found = Silent()
+    yield found
+    if not found.ended:
+        found.end()
+
+
+@pytest.fixture
+def home(tmp_path: Path, silent: Silent) -> Path:
+    """The apps shop, with local views, and slow, whose views are in that database."""
+    for name in ("shop", "slow"):
+        make_app(AppHome(tmp_path / name), ROWS)
+    address = f"postgresql://127.0.0.1:{silent.port}/x"
+    views_address.record(AppHome(tmp_path / "slow").storage, address)
+    return tmp_path
+
+
+@pytest.fixture
+def get(home: Path) -> Iterator[Get]:
+    with serving(home) as server:
+        yield client(server)
+
+
+def test_other_apps_are_read_while_one_waits_for_its_database(get: Get, silent: Silent) -> None:
+    answers: list[Answer] = []
+    slow = threading.Thread(target=lambda: answers.append(get(SLOW)))
+    slow.start()
+    assert silent.connected.acquire(timeout=20)
+    for path in (
+        "/api/apps/shop/tables/totals/rows",
+        "/api/apps/shop",
+        "/api/apps/shop/tables/totals/keys/eu",
+    ):
+        assert get(path).status == 200
+    assert (silent.count, answers) == (1, [])
+    silent.end()
+    slow.join()
+    assert answers[0].error["reason"] == "not_ready"
