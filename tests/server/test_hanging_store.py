@@ -11,6 +11,7 @@ import pytest
 
 from keyfold.engine.storage import views_address
 from keyfold.engine.storage.layout import AppHome
+from keyfold.read import open_home
 from tests.cli.conftest import ROWS, make_app
 from tests.server.conftest import Answer, Get, client, serving
 
@@ -24,6 +25,7 @@ class Silent:
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.connected = threading.Semaphore(0)
         self.count = 0
+        self.hangs_up = False
         self._taken: list[socket.socket] = []
         self.ended = False
         self._thread = threading.Thread(target=self._take, daemon=True)
@@ -41,6 +43,8 @@ class Silent:
                 return
             self._taken.append(taken)
             self.count += 1
+            if self.hangs_up:
+                taken.close()
             self.connected.release()
 
     def end(self) -> None:
@@ -92,3 +96,11 @@ def test_other_apps_are_read_while_one_waits_for_its_database(get: Get, silent: 
     silent.end()
     slow.join()
     assert answers[0].error["reason"] == "not_ready"
+
+
+def test_a_status_asks_a_database_that_does_not_answer_once(home: Path, silent: Silent) -> None:
+    silent.hangs_up = True
+    with open_home(home) as reader:
+        status = reader.app("slow").status()
+    assert (len(status.tables), silent.count) == (len(ROWS), 1)
+    assert {table.keys for table in status.tables.values()} == {None}

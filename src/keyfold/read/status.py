@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
@@ -50,7 +50,8 @@ def status(home: AppHome, views: ViewStore) -> AppStatus:
     written, known = read_status(home), home.read_plan()
     # Without app.json: the tables that have files on disk.
     names = known.tables if known.exists else contents.tables(home)
-    found = {name: written.tables.get(name) or _of_view(views, name) for name in names}
+    without = _of_views(views, [name for name in names if name not in written.tables])
+    found = {name: written.tables.get(name) or without[name] for name in names}
     state = _state(lease, written, any(table.running for table in found.values()))
     runs = pid is not None
     return AppStatus(
@@ -76,14 +77,19 @@ def age(at: datetime) -> float:
     return max(0.0, (datetime.now(UTC) - at).total_seconds())
 
 
-def _of_view(views: ViewStore, table: str) -> TableStatus:
-    """What the view says of a table without status, such as one that the app no longer declares."""
-    try:
-        position = views.position(table)
-        keys = views.count(table)
-    except QueryError:
-        return TableStatus.read({})
-    return TableStatus.read({"batch": position.batch if position else None, "keys": keys})
+def _of_views(views: ViewStore, tables: Sequence[str]) -> dict[str, TableStatus]:
+    """What the views say of tables without status, such as those that the app no longer declares."""
+    found = dict.fromkeys(tables, TableStatus.read({}))
+    for table in tables:
+        try:
+            position, keys = views.position(table), views.count(table)
+        except QueryError as error:
+            if error.reason == "not_ready":
+                # Nor will it answer for the others, and each attempt takes seconds.
+                break
+            continue
+        found[table] = TableStatus.read({"batch": position.batch if position else None, "keys": keys})
+    return found
 
 
 def _with_records(table: TableStatus, runs: bool, stored: StoredTable) -> TableStatus:
