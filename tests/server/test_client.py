@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from keyfold.client import Changes, Client, connect
+from keyfold.client.connection import Connections
 from keyfold.errors import BadOption, QueryError
 from keyfold.read import open_home
 from keyfold.read.values import plain
@@ -21,6 +22,7 @@ from keyfold.server.address import listen
 from keyfold.server.serving import Serving
 from tests.cli.conftest import AT
 from tests.ports import free_port
+from tests.server.conftest import serving
 from tests.server.test_changes import A, App, B, app
 
 __all__ = ["app"]
@@ -191,6 +193,39 @@ def test_a_position_that_is_gone_is_an_error(app: App, tmp_path: Path) -> None:
             next(remote.changes("a", position="shop.a@7"))
         assert caught.value.reason == "gone"
         server.stop()
+
+
+def test_a_feed_that_fails_each_time_after_its_begin_ends_with_that_error(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app.commit(A, ("upsert", "x", 0))
+    app.commit(A, ("upsert", "x", 1))
+    (app.home.table("a").log / "data/1-test/part-change.parquet").write_bytes(b"")
+    asked: list[str] = []
+    stream = Connections.stream
+
+    def counted(self: Connections, path: str, *rest: Any, **named: Any) -> Any:
+        asked.append(path)
+        return stream(self, path, *rest, **named)
+
+    monkeypatch.setattr(Connections, "stream", counted)
+    errors: list[Exception] = []
+    with serving(app.home.path.parent) as server, connect(server.url) as remote:
+        found = remote.changes("a", position="shop.a@0", patience=1)
+        assert next(found).batch == 0
+
+        def rest() -> None:
+            try:
+                next(found)
+            except Exception as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=rest, daemon=True)
+        thread.start()
+        thread.join(10)
+    assert [type(error) for error in errors] == [QueryError]
+    # After 0.1, 0.2, 0.4 and 0.8 seconds.
+    assert 3 <= len(asked) <= 5
 
 
 def test_a_client_loads_nothing_heavy() -> None:

@@ -43,7 +43,10 @@ def follow(
     while True:
         try:
             for kind, id_, data, rows in _events(connections, tables, snapshot, position):
-                away_since, pause, position = None, 0.1, id_ or position
+                position = id_ or position
+                if kind != "begin":
+                    # A server that begins each time, and then fails, is as good as away.
+                    away_since, pause = None, 0.1
                 if kind in ("snapshot", "batch"):
                     yield _whole(kind, data, str(position), rows)
             lost: Exception = ConnectionError("the server has closed the feed")
@@ -63,7 +66,7 @@ def follow(
 def _events(
     connections: Connections, tables: Sequence[str], snapshot: bool, position: str | None
 ) -> Iterator[tuple[str, str | None, dict[str, Any], list[dict[str, Any]]]]:
-    """The events that end something, with the rows or changes before them."""
+    """The events that end something, with the rows or changes before them; `alive` if nothing is new."""
     query = [("tables", ",".join(tables)), ("snapshot", True if snapshot else None), ("position", position)]
     collected: list[dict[str, Any]] = []
     with connections.stream("/api/changes", query, timeout=_SILENT_SECONDS) as answer:
@@ -75,6 +78,9 @@ def _events(
                 )
             if kind in ("row", "change"):
                 collected.append(data["row"] if kind == "row" else data)
+                continue
+            if kind == "alive":
+                yield kind, None, data, []
                 continue
             yield kind, id_, data, collected
             collected = []
@@ -89,7 +95,10 @@ def _parsed(answer: http.client.HTTPResponse) -> Iterator[tuple[str, str | None,
         elif not value and "event" in fields:
             yield fields["event"], fields.get("id"), json.loads(fields["data"])
             fields = {}
-        elif not value:
+        elif value:
+            # A comment, once the server has looked at all tables.
+            yield "alive", None, {}
+        else:
             fields = {}
 
 
