@@ -225,6 +225,25 @@ def test_a_position_that_retention_has_taken_is_gone(app: App, read: Any, server
     assert told(read(f"tables=a&position={found.json['oldest']}").until("batch"))[-1] == ("batch", "a", 5, 1)
 
 
+def test_a_home_that_is_away_is_not_a_log_that_was_replaced(app: App) -> None:
+    app.commit(A, ("upsert", "x", 0))
+    home = app.home.path.parent
+    with open_home(home) as opened:
+        reader = opened.app("shop")
+        steps = Feed([Followed(reader, "a", reader.changes("a"))], {}, LogWatch(), snapshot=False).steps()
+        assert next(steps) is None
+        home.rename(home.with_name("away"))
+        last = next(steps)
+        home.with_name("away").rename(home)
+    assert last is not None
+    closed = json.loads(last.decode().partition("data: ")[2])
+    assert (closed["error"]["reason"], closed["error"]["what"]) == (
+        "not_ready",
+        "the app's home is not there",
+    )
+    assert closed["position"] == "shop.a@1e1"
+
+
 def test_a_reader_that_retention_overtakes_is_told_from_where_it_can_begin(app: App) -> None:
     app.commit(A, ("upsert", "x", 0))
     with open_home(app.home.path.parent) as home:

@@ -162,7 +162,7 @@ class AppReader:
         """The changes of a table that its log has, from a position on; keys are those of its view."""
         name = self.with_files(table)
         keys = [column.name for column in self.table(name).schema.keys]
-        return TableChanges(self.log(name), f"{self.name}.{name}", keys)
+        return TableChanges(self.home, self.log(name), f"{self.name}.{name}", keys)
 
     def log(self, name: str, given: str | None = None) -> TableLog:
         """The log of a table, or of a stream that has one; `given`: the name in errors."""

@@ -15,6 +15,7 @@ from keyfold.engine.internal_columns import OP, PREVIOUS, visible
 from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.log.retention import totals
 from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import HomeUnusable, QueryError
 
 _TEXT: Final = re.compile(r"([0-9]{1,18})(?:e([0-9]{1,18}))?")
@@ -69,10 +70,10 @@ class PositionGone(QueryError):
 
 
 class TableChanges:
-    """Reads the changes of one table, whose key has these columns."""
+    """Reads the changes of one table of an app, whose key has these columns."""
 
-    def __init__(self, log: TableLog, name: str, keys: Sequence[str]) -> None:
-        self.log, self.name, self._keys = log, name, tuple(keys)
+    def __init__(self, home: AppHome, log: TableLog, name: str, keys: Sequence[str]) -> None:
+        self.log, self.name, self._home, self._keys = log, name, home, tuple(keys)
 
     def end(self) -> LogPosition:
         """The position behind the newest batch."""
@@ -94,14 +95,27 @@ class TableChanges:
 
     def require(self, position: LogPosition) -> None:
         """Refuses a position from which on changes are missing, or which is one of another log."""
-        newest, upto = self.log.newest(), totals(self.log).upto
-        if position.next <= upto:
+        if position.next <= totals(self.log).upto:
             raise self._gone(f"batch {position.next} has been removed from the log", position)
-        if position.next > max(-1 if newest is None else newest, upto) + 1:
+        if position.next > self._last() + 1:
+            self._require_home()
+        # Again, since the home may have come back only now.
+        if position.next > self._last() + 1:
             raise self._gone("the log ends before this position: the table was reset or restored", position)
         before = self.log.find(position.next - 1)
         if position.epoch is not None and before is not None and before.epoch != position.epoch:
             raise self._gone("the log has other batches since: the table was reset or restored", position)
+
+    def _last(self) -> int:
+        newest = self.log.newest()
+        return max(-1 if newest is None else newest, totals(self.log).upto)
+
+    def _require_home(self) -> None:
+        """Refuses to read a home that is away: its log would seem to be empty."""
+        if not self._home.read_plan().exists:
+            hint = "bring it back, or mount it again; readers then go on where they were"
+            what = "the app's home is not there"
+            raise QueryError(what, reason="not_ready", where=self._home.shown, hint=hint)
 
     def batches(self, position: LogPosition) -> Iterator[tuple[Manifest, Iterator[RowChange]]]:
         """The batches from a position on, each with its changes; a lost one is a `PositionGone`."""
