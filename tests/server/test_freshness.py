@@ -6,11 +6,13 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from keyfold.engine.storage.layout import AppHome
+from keyfold.server import freshness
 from keyfold.views.contract import ViewStore
 from keyfold.views.query.filters import Compare
 from tests.cli.conftest import TOTALS, make_app
@@ -76,6 +78,26 @@ def test_a_reader_waits_for_a_batch(get: Get, store: ViewStore) -> None:
     found = get(f"{ROW}?at_least=7&wait=20s")
     timer.join()
     assert (found.json["batch"], found.json["row"]["n"]) == (7, 70)
+
+
+def test_a_reader_that_waits_is_told_that_the_server_stops(
+    store: ViewStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_come, answers, reach = threading.Event(), [], freshness.reach
+
+    async def told(*given: Any) -> None:
+        has_come.set()
+        await reach(*given)
+
+    monkeypatch.setattr(freshness, "reach", told)
+    with serving(tmp_path / "home") as server:
+        get = client(server)
+        waits = threading.Thread(target=lambda: answers.append(get(f"{ROW}?at_least=7&wait=20s")))
+        waits.start()
+        assert has_come.wait(20)
+    waits.join()
+    assert (answers[0].status, answers[0].error["what"]) == (503, "the server is stopping")
+    assert (answers[0].error["reason"], answers[0].headers["retry-after"]) == ("not_ready", "1")
 
 
 def test_readers_that_wait_keep_nobody_else_from_reading(get: Get, store: ViewStore) -> None:

@@ -43,7 +43,7 @@ class Endpoint:
             call = self._call(request, await _body(request, self._route))
             if self._route.of_table:
                 app = await run_in_threadpool(lambda: call.app)
-                await freshness.reach(app, call.path["table"], call.values)
+                await freshness.reach(app, call.path["table"], call.values, self._home.watch)
             return await run_in_threadpool(self._answered, call, request.headers.get("if-none-match"))
         except ClientDisconnect:
             raise

@@ -7,14 +7,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 
-from keyfold.errors import KeyfoldError, QueryError
+from keyfold.errors import KeyfoldError
 from keyfold.read import AppReader
 from keyfold.read.changes import LogPosition, TableChanges
 from keyfold.read.tabular import pieces
 from keyfold.read.values import plain, utf8
 from keyfold.server import stepping
 from keyfold.server.error_body import error_document
-from keyfold.server.log_watch import LogWatch
+from keyfold.server.log_watch import LogWatch, stopping
 
 _HEARTBEAT_SECONDS: Final = 10.0
 _AT_ONCE: Final = 500
@@ -75,7 +75,7 @@ class Feed:
                 if isinstance(piece, bytes):
                     yield piece
                 elif self._watch.closed:
-                    yield self._closed(QueryError("the server is stopping", reason="not_ready"))
+                    yield self._closed(stopping())
                     return
                 elif not await self._watch.wait(
                     [one.changes for one in self._tables], self._newest, _HEARTBEAT_SECONDS

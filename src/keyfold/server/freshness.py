@@ -15,6 +15,7 @@ from keyfold.errors import QueryError
 from keyfold.read import AppReader
 from keyfold.read.values import plain
 from keyfold.server import parameters
+from keyfold.server.log_watch import LogWatch, stopping
 from keyfold.views.contract import Position
 
 AT_LEAST: Final = parameters.integer(
@@ -109,8 +110,8 @@ def _known(app: AppReader, name: str) -> str:
         return app.table_name(name)
 
 
-async def reach(app: AppReader, name: str, values: Mapping[str, Any]) -> None:
-    """Waits for `at_least`, as long as `wait` says; no thread is taken meanwhile."""
+async def reach(app: AppReader, name: str, values: Mapping[str, Any], watch: LogWatch) -> None:
+    """Waits for `at_least`, as long as `wait` says or until the server stops; takes no thread meanwhile."""
     at_least, wait = values["at_least"], values["wait"]
     if at_least is None and wait is None:
         return
@@ -125,6 +126,8 @@ async def reach(app: AppReader, name: str, values: Mapping[str, Any]) -> None:
             # For its error.
             await run_in_threadpool(app.views.wait, table, at_least or 0)
             return
+        if watch.closed:
+            raise stopping()
         await asyncio.sleep(min(pause, left))
         pause = min(pause * 1.5, _SLOWEST_POLL)
 

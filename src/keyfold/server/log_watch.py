@@ -10,10 +10,16 @@ from typing import Final
 
 from starlette.concurrency import run_in_threadpool
 
+from keyfold.errors import QueryError
 from keyfold.read.changes import TableChanges
 
 _LOG: Final = logging.getLogger("keyfold.server")
 _LOOK_SECONDS: Final = 0.1
+
+
+def stopping() -> QueryError:
+    """The error for those who wait while the server is about to end."""
+    return QueryError("the server is stopping", reason="not_ready", hint="try again once it is back")
 
 
 @dataclass
