@@ -104,3 +104,11 @@ def test_a_status_asks_a_database_that_does_not_answer_once(home: Path, silent: 
         status = reader.app("slow").status()
     assert (len(status.tables), silent.count) == (len(ROWS), 1)
     assert {table.keys for table in status.tables.values()} == {None}
+    assert "cannot read the view: connection" in (status.problem or "")
+
+
+def test_the_list_of_apps_says_what_is_wrong_with_one(get: Get, silent: Silent) -> None:
+    silent.hangs_up = True
+    shop, slow = get("/api/apps").json["apps"]
+    assert (shop["problem"], slow["state"]) == (None, "stopped")
+    assert "cannot read the view: connection" in slow["problem"]

@@ -3,12 +3,13 @@
 /** An app in the list of apps. */
 export interface AppLine {
   name: string;
-  /** null if its files can't be read; `problem` says why. */
+  /** null if its files can't be read. */
   state: "running" | "starting" | "suspended" | "not responding" | "failed" | "killed" | "stopped" | null;
   running: boolean;
   /** When the app last wrote its status. */
   seen: string | null;
   tables: string[];
+  /** What keeps its files or its views from being read. */
   problem: string | null;
 }
 
@@ -34,6 +35,8 @@ export interface AppStatus {
   streams: Record<string, StreamStatus>;
   batch_limits: Record<string, Record<string, number>>;
   tables: Record<string, TableStatus>;
+  /** Why the views of tables without a status can't be read. */
+  problem?: string | null;
 }
 
 /** The newest batches of a log, oldest first, as `keyfold log show --json` prints them. */

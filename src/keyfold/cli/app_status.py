@@ -71,6 +71,8 @@ def _notes(status: AppStatus) -> Iterator[str]:
     old = [f"{name} {formatting.about(age(at))} ago" for name, at in counted if at and _old(at, status)]
     if old:
         yield f"keys were counted earlier: {', '.join(old)}"
+    if status.problem:
+        yield status.problem
     for failure in status.failures:
         where = f"{status.app}.{failure.table}" if failure.table else status.app
         first, *rest = failure.text.splitlines()

@@ -15,7 +15,7 @@ from keyfold.engine.storage.stored_app import StoredTable
 from keyfold.errors import QueryError
 from keyfold.read.documents import Document
 from keyfold.read.metrics import Failure, LookupStatus, RunStatus, StreamStatus, TableStatus, read_status
-from keyfold.views.contract import ViewStore
+from keyfold.views.contract import NoViewsYet, ViewStore
 
 State = Literal["running", "starting", "suspended", "not responding", "failed", "killed", "stopped"]
 
@@ -41,6 +41,8 @@ class AppStatus(Document):
     streams: Mapping[str, StreamStatus]
     batch_limits: Mapping[str, Mapping[str, int]]
     tables: Mapping[str, TableStatus]
+    problem: str | None = None
+    """Why the views of tables without a status can't be read."""
 
 
 def status(home: AppHome, views: ViewStore) -> AppStatus:
@@ -50,7 +52,7 @@ def status(home: AppHome, views: ViewStore) -> AppStatus:
     written, known = read_status(home), home.read_plan()
     # Without app.json: the tables that have files on disk.
     names = known.tables if known.exists else contents.tables(home)
-    without = _of_views(views, [name for name in names if name not in written.tables])
+    without, problem = _of_views(views, [name for name in names if name not in written.tables])
     found = {name: written.tables.get(name) or without[name] for name in names}
     state = _state(lease, written, any(table.running for table in found.values()))
     runs = pid is not None
@@ -69,6 +71,7 @@ def status(home: AppHome, views: ViewStore) -> AppStatus:
         streams={n: one.replace(running=runs and one.running) for n, one in written.streams.items()},
         batch_limits=written.batch_limits,
         tables={name: _with_records(table, runs, known.table(name)) for name, table in found.items()},
+        problem=problem,
     )
 
 
@@ -77,19 +80,21 @@ def age(at: datetime) -> float:
     return max(0.0, (datetime.now(UTC) - at).total_seconds())
 
 
-def _of_views(views: ViewStore, tables: Sequence[str]) -> dict[str, TableStatus]:
-    """What the views say of tables without status, such as those that the app no longer declares."""
-    found = dict.fromkeys(tables, TableStatus.read({}))
+def _of_views(views: ViewStore, tables: Sequence[str]) -> tuple[dict[str, TableStatus], str | None]:
+    """What the views say of tables without status, and why they do not say it of all."""
+    found, problem = dict.fromkeys(tables, TableStatus.read({})), None
     for table in tables:
         try:
             position, keys = views.position(table), views.count(table)
         except QueryError as error:
-            if error.reason == "not_ready":
-                # Nor will it answer for the others, and each attempt takes seconds.
-                break
-            continue
-        found[table] = TableStatus.read({"batch": position.batch if position else None, "keys": keys})
-    return found
+            if error.reason == "not_found":
+                continue
+            problem = None if isinstance(error, NoViewsYet) else str(error)
+            # Nor will it answer for the others, and each attempt takes seconds.
+            break
+        known = {"batch": position.batch, "at": position.at.isoformat()} if position else {"batch": None}
+        found[table] = TableStatus.read({**known, "keys": keys})
+    return found, problem
 
 
 def _with_records(table: TableStatus, runs: bool, stored: StoredTable) -> TableStatus:

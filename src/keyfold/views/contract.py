@@ -29,6 +29,7 @@ __all__ = [
     "Difference",
     "KeyRead",
     "Location",
+    "NoViewsYet",
     "OrderBy",
     "Position",
     "ViewSchema",
@@ -279,6 +280,14 @@ class ViewStore(ABC):
             # Polling also notices batches that another process commits; a condition variable would not.
             time.sleep(min(pause, left))
             pause = min(pause * 1.5, _SLOWEST_POLL)
+
+
+class NoViewsYet(QueryError):
+    """The app has no views: it has not run yet."""
+
+    def __init__(self, where: object) -> None:
+        hint = "start the app once: the first start creates the views"
+        super().__init__("there are no views yet", reason="not_ready", where=where, hint=hint)
 
 
 def _behind(table: str, position: Position | None, at_least: int, timeout: float) -> QueryError:

@@ -127,10 +127,21 @@ def test_a_status_that_cannot_be_read_is_none(home: AppHome) -> None:
 def test_the_status_of_a_table_that_has_none_is_its_views(home: AppHome) -> None:
     status = open_home(home.path.parent).app("shop").status()
     assert (status.state, status.running, status.seen) == ("stopped", False, None)
-    assert status.document()["tables"] == {"totals": {"running": False, "batch": 1, "keys": 3}}
+    assert status.document()["tables"] == {
+        "totals": {"running": False, "batch": 1, "at": "2026-01-01T12:00:01+00:00", "keys": 3}
+    }
     home.views.remove()
     status = open_home(home.path.parent).app("shop").status()
     assert status.document()["tables"] == {"totals": {"running": False}}
+    assert status.problem is None
+
+
+def test_damaged_views_are_not_those_of_an_app_without_any(home: AppHome) -> None:
+    (home.path / "views.db").write_bytes(b"no database" * 1000)
+    status = open_home(home.path.parent).app("shop").status()
+    assert status.document()["tables"] == {"totals": {"running": False}}
+    assert status.problem is not None
+    assert "cannot read the views: file is not a database" in status.problem
 
 
 def test_the_document_of_an_app_is_what_status_prints(home: AppHome) -> None:
@@ -153,6 +164,7 @@ def test_the_document_of_an_app_is_what_status_prints(home: AppHome) -> None:
             "streams": {"orders": {**STREAM, "running": False}},
             "batch_limits": STATUS["batch_limits"],
             "tables": {"totals": {**TABLE, "running": False}},
+            "problem": None,
         },
     )
 

@@ -18,12 +18,13 @@ class AppLine:
 
     name: str
     state: State | None
-    """null if its files can't be read; `problem` says why."""
+    """null if its files can't be read."""
     running: bool
     seen: datetime | None
     """When the app last wrote its status."""
     tables: Sequence[str]
     problem: str | None = None
+    """What keeps its files or its views from being read."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def _line(call: Call, name: str) -> AppLine:
         found = call.home.app(name).status()
     except KeyfoldError as error:
         return AppLine(name, None, False, None, [], str(error))
-    return AppLine(name, found.state, found.running, found.seen, list(found.tables))
+    return AppLine(name, found.state, found.running, found.seen, list(found.tables), found.problem)
 
 
 def get_app(call: Call) -> AppStatus:

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 from keyfold.errors import QueryError, RunError
 from keyfold.views import arrow as pa
 from keyfold.views.changes import as_changes, canonical
-from keyfold.views.contract import Difference, Location, OrderBy, Position, ViewSchema, ViewStore, Where
+from keyfold.views.contract import (
+    Difference,
+    Location,
+    NoViewsYet,
+    OrderBy,
+    Position,
+    ViewSchema,
+    ViewStore,
+    Where,
+)
 from keyfold.views.copies import write_copy
 from keyfold.views.postgresql import connections, failures
 from keyfold.views.postgresql.catalog import Catalog
@@ -243,7 +252,7 @@ class PostgresStore(ViewStore):
         except QueryError as error:
             cause = error.__cause__
             if isinstance(cause, Exception) and failures.nothing_there(cause) and self._is_empty():
-                raise _not_yet(self._where) from None
+                raise NoViewsYet(self._where) from None
             raise
 
     def _is_empty(self) -> bool:
@@ -286,8 +295,3 @@ def _with_batches(rows: Iterable[Row], schema: ViewSchema) -> Iterator[Change]:
 
 def _problem(first: int, last: int) -> str:
     return "has other values" if first != last else "is missing" if first == 0 else "should not be there"
-
-
-def _not_yet(where: str) -> QueryError:
-    hint = "start the app once: the first start creates the views"
-    return QueryError("there are no views yet", reason="not_ready", where=where, hint=hint)

@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 from keyfold import private
 from keyfold.errors import HomeUnusable, QueryError
+from keyfold.views.contract import NoViewsYet
 
 _BUSY_SECONDS: Final = 60
 _IDLE: Final = 4
@@ -89,10 +90,7 @@ class Readers:
         try:
             status = os.stat(self._path)
         except FileNotFoundError:
-            hint = "start the app once: the first start creates the views"
-            raise QueryError(
-                "there are no views yet", reason="not_ready", where=self._path, hint=hint
-            ) from None
+            raise NoViewsYet(self._path) from None
         except OSError as error:
             raise _unreadable(self._path, error) from error
         return status.st_dev, status.st_ino
