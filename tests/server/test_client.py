@@ -122,6 +122,28 @@ def test_a_server_that_is_not_there_is_said() -> None:
             connect(wrong)
 
 
+@pytest.mark.parametrize(
+    "url", [None, 8642, "", "http://localhost:port", "http://localhost:99999", "http://[::1", "localhost:0"]
+)
+def test_an_address_that_is_none_is_refused(url: Any) -> None:
+    with pytest.raises(BadOption, match="not the address of a server"):
+        connect(url)
+
+
+@pytest.mark.parametrize("url", ["http://me:pa55@127.0.0.1:8642", "me:pa55@127.0.0.1:8642"])
+def test_a_password_in_an_address_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(BadOption, match="the address has a user") as caught:
+        connect(url)
+    assert "pa55" not in str(caught.value)
+    assert (caught.value.given, caught.value.hint) == (
+        "http://me:***@127.0.0.1:8642",
+        "http://127.0.0.1:8642",
+    )
+    with pytest.raises(BadOption) as caught:
+        connect("ftp://me:pa55@127.0.0.1")
+    assert "pa55" not in str(caught.value)
+
+
 def test_a_connection_that_the_server_has_closed_is_opened_again(home: Path) -> None:
     port = free_port()
     with connect(f"127.0.0.1:{port}") as remote:

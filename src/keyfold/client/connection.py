@@ -8,9 +8,10 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import SplitResult, urlencode, urlsplit
 
 from keyfold.errors import STATUS, BadOption, QueryError, Reason
+from keyfold.masking import mask
 from keyfold.read.values import plain, word
 
 Query = Sequence[tuple[str, Any]]
@@ -22,9 +23,7 @@ class Connections:
     """Sends requests to one server. Thread-safe."""
 
     def __init__(self, url: str, timeout: float) -> None:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
-            raise BadOption("not the address of a server", given=url, hint="http://127.0.0.1:8642")
+        parts = _address(url)
         self.url = f"{parts.scheme}://{parts.netloc}"
         self._secure, self._host, self._timeout = parts.scheme == "https", parts.netloc, timeout
         self._own = threading.local()
@@ -101,6 +100,24 @@ class Connections:
         connection.close()
         with self._lock:
             self._all.discard(connection)
+
+
+def _address(url: str) -> SplitResult:
+    """The parts of the address of a server, which is checked."""
+    # Anything may be given by a program without types.
+    text = str(url) if "://" in str(url) else f"http://{url}"
+    given, hint = None if url is None else mask(text), "http://127.0.0.1:8642"
+    try:
+        parts = urlsplit(text)
+        named = isinstance(url, str) and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        named = False
+    if not named or parts.scheme not in ("http", "https") or parts.path not in ("", "/"):
+        raise BadOption("not the address of a server", given=given, hint=hint)
+    if "@" in parts.netloc:
+        what = "the address has a user, and a server asks for none in this version"
+        raise BadOption(what, given=given, hint=f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}")
+    return parts
 
 
 def _target(path: str, query: Query) -> str:
