@@ -45,6 +45,19 @@ def test_a_home_is_served_until_a_signal(home: Path, number: signal.Signals) -> 
         assert (server.returncode, out, err) == (0, "", f"keyfold: {number.name}: stopping\n")
 
 
+def test_a_home_in_which_no_app_has_run_is_served_and_said(tmp_path: Path) -> None:
+    home = tmp_path / "none"
+    words = [sys.executable, "-m", "keyfold", "serve", "--home", str(home), "--port", "0"]
+    env = {**os.environ, "NO_COLOR": "1"}
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=env) as server:
+        assert server.stderr is not None
+        said = server.stderr.readline()
+        server.send_signal(signal.SIGTERM)
+        server.communicate(timeout=20)
+    assert said == f"keyfold: no app has run in {home} yet; the first that does appears by itself\n"
+    assert server.returncode == 0
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org", ""])
 def test_other_addresses_are_refused(cli: Cli, home: Path, host: str) -> None:
     found = cli("serve", "--home", home, "--host", host)

@@ -31,6 +31,8 @@ def command(home: Home = None, host: Host = HOST, port: Port = PORT) -> None:
 
     with Stopping(when="") as stopping, open_home(home) as reader, served(reader, host, port) as serving:
         stopping.up()
+        if not reader.names():
+            output.say(f"no app has run in {reader.directory} yet; the first that does appears by itself")
         output.say(f"serving {reader.directory} on {serving.url}")
         while not stopping.asked.is_set() and not serving.ended(0.2):
             pass
