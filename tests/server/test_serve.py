@@ -71,6 +71,7 @@ def test_other_addresses_are_refused(cli: Cli, home: Path, host: str) -> None:
 def test_the_addresses_of_this_machine_are_its_own(host: str) -> None:
     assert loopback(host) == host
     assert loopback("localhost") == "127.0.0.1"
+    assert loopback("[::1]") == "::1"
     with pytest.raises(BadOption):
         loopback("127.1.example")
 

@@ -41,9 +41,11 @@ def loopback(host: str) -> str:
     """The host, if it can be reached from this machine alone; the address of localhost."""
     if host.lower() == "localhost":
         return HOST
+    # An IPv6 address as a URL has it.
+    name = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     try:
-        if ipaddress.ip_address(host).is_loopback:
-            return host
+        if ipaddress.ip_address(name).is_loopback:
+            return name
     except ValueError:
         pass
     raise BadOption(
