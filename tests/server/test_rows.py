@@ -66,6 +66,8 @@ def test_rows_are_filtered_by_column_and_ordered(
         ("n.like=1", "like is for strings", []),
         ("n.null=yes", "null is true or false", []),
         ("limit=0", "limit must be a whole number of at least 1", []),
+        (f"limit={10**17}", "limit is at most 9,007,199,254,740,992", []),
+        (f"limit={10**30}", "limit is at most 9,007,199,254,740,992", []),
         ("limit=10001", "a page has at most 10,000 rows", []),
         ("limit=1&limit=2", "limit is given twice", []),
         ("format=jsn", "unknown format 'jsn'", ["json"]),

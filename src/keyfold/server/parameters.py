@@ -52,6 +52,8 @@ def integer(
     """A whole number between two bounds."""
 
     def read(name: str, given: str) -> int:
+        if given.isascii() and given.isdigit() and int(given[:400]) > most:
+            raise QueryError(f"{name} is at most {most:,}", given=f"{name}={given}", hint=f"{name}={most}")
         if not _INTEGER.fullmatch(given) or not least <= int(given) <= most:
             above = f"from {least:,} to {most:,}" if most < 2**53 else f"of at least {least:,}"
             raise QueryError(
