@@ -126,6 +126,8 @@ def test_with_several_apps_an_address_names_the_app(tmp_path: Path) -> None:
             "the home has several apps, and the address does not say which",
         )
         assert "bank, shop" in found.error["hint"]
+        feed = get("/api/changes?tables=totals")
+        assert feed.error["hint"] == "tables=APP.totals; APP is one of: bank, shop"
         assert get("/api/apps/bank/tables/totals/keys/eu").json["app"] == "bank"
 
 

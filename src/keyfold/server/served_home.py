@@ -33,10 +33,10 @@ class ServedHome:
         """The apps that have run in the home."""
         return self._reader.names()
 
-    def app(self, name: str | None) -> AppReader:
-        """An app by its name, or the only one of the home."""
+    def app(self, name: str | None, hint: str = "/api/apps/APP/tables/...") -> AppReader:
+        """An app by its name, or the only one of the home; `hint`: how to name one of several."""
         with self._lock:
-            app = self._reader.app(self._only() if name is None else name)
+            app = self._reader.app(self._only(hint) if name is None else name)
             address = str(app.home.views)
             has_moved = self._addresses.get(app, address) != address
             self._addresses[app] = address
@@ -59,13 +59,13 @@ class ServedHome:
             self._recent.clear()
             self._reader.close()
 
-    def _only(self) -> str:
+    def _only(self, hint: str) -> str:
         names = self.names()
         if len(names) > 1:
             raise QueryError(
                 "the home has several apps, and the address does not say which",
                 reason="not_found",
                 where=self.directory,
-                hint=f"/api/apps/APP/tables/...; APP is {choice(names)}",
+                hint=f"{hint}; APP is {choice(names)}",
             )
         return names[0] if names else ""

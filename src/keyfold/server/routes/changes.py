@@ -54,7 +54,7 @@ def _tables(call: Call) -> list[Followed]:
 
 def _followed(call: Call, name: str) -> Followed:
     app, _, table = name.rpartition(".")
-    reader = call.home.app(app or None)
+    reader = call.home.app(app or None, f"tables=APP.{table}")
     changes = reader.changes(reader.table_name(table))
     return Followed(reader, changes.name.rpartition(".")[2], changes)
 
