@@ -98,6 +98,22 @@ def test_other_apps_are_read_while_one_waits_for_its_database(get: Get, silent: 
     assert answers[0].error["reason"] == "not_ready"
 
 
+def test_readers_of_an_app_that_hangs_leave_threads_for_others(get: Get, silent: Silent) -> None:
+    """More of them than there are threads."""
+    statuses: list[int] = []
+    slow = [threading.Thread(target=lambda: statuses.append(get(SLOW).status)) for _ in range(60)]
+    for thread in slow:
+        thread.start()
+    for _ in range(10):
+        assert silent.connected.acquire(timeout=20)
+    assert get("/api/apps/shop/tables/totals/rows").status == 200
+    assert (silent.count, statuses) == (10, [])
+    silent.end()
+    for thread in slow:
+        thread.join()
+    assert statuses == [503] * 60
+
+
 def test_a_status_asks_a_database_that_does_not_answer_once(home: Path, silent: Silent) -> None:
     silent.hangs_up = True
     with open_home(home) as reader:

@@ -38,17 +38,19 @@ class Endpoint:
             await response(scope, receive, send)
 
     async def _response(self, request: Request) -> Response:
-        call = None
+        call = app = None
+        do, of_table = self._home.in_thread, self._route.of_table
         try:
             call = self._call(request, await _body(request, self._route))
-            if self._route.of_table:
+            if of_table or "app" in call.path:
                 app = await run_in_threadpool(lambda: call.app)
-                await freshness.reach(app, call.path["table"], call.values, self._home.watch)
-            return await run_in_threadpool(self._answered, call, request.headers.get("if-none-match"))
+            if of_table and app is not None:
+                await freshness.reach(app, call.path["table"], call.values, self._home)
+            return await do(app, self._answered, call, request.headers.get("if-none-match"))
         except ClientDisconnect:
             raise
         except Exception as error:
-            return await run_in_threadpool(error_response, error, call if self._route.of_table else None)
+            return await do(app, error_response, error, call if of_table else None)
 
     def _call(self, request: Request, body: Any) -> Call:
         route = self._route

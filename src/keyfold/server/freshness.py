@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from starlette.concurrency import run_in_threadpool
-
 from keyfold.errors import QueryError
 from keyfold.read import AppReader
 from keyfold.read.values import plain
 from keyfold.server import parameters
-from keyfold.server.log_watch import LogWatch, stopping
+from keyfold.server.log_watch import stopping
+from keyfold.server.served_home import ServedHome
 from keyfold.views.contract import Position
 
 AT_LEAST: Final = parameters.integer(
@@ -110,23 +109,23 @@ def _known(app: AppReader, name: str) -> str:
         return app.table_name(name)
 
 
-async def reach(app: AppReader, name: str, values: Mapping[str, Any], watch: LogWatch) -> None:
+async def reach(app: AppReader, name: str, values: Mapping[str, Any], home: ServedHome) -> None:
     """Waits for `at_least`, as long as `wait` says or until the server stops; takes no thread meanwhile."""
     at_least, wait = values["at_least"], values["wait"]
     if at_least is None and wait is None:
         return
-    table = await run_in_threadpool(_known, app, name)
+    table = await home.in_thread(app, _known, app, name)
     deadline, pause = time.monotonic() + (wait or 0), _POLL
     while True:
-        position = await run_in_threadpool(app.views.position, table)
+        position = await home.in_thread(app, app.views.position, table)
         if position is not None and position.batch >= (at_least or 0):
             return
         left = deadline - time.monotonic()
         if left <= 0:
             # For its error.
-            await run_in_threadpool(app.views.wait, table, at_least or 0)
+            await home.in_thread(app, app.views.wait, table, at_least or 0)
             return
-        if watch.closed:
+        if home.watch.closed:
             raise stopping()
         await asyncio.sleep(min(pause, left))
         pause = min(pause * 1.5, _SLOWEST_POLL)

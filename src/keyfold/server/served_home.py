@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from starlette.concurrency import run_in_threadpool
 
 from keyfold.errors import QueryError, choice
 from keyfold.read import AppReader, HomeReader
@@ -12,6 +16,9 @@ from keyfold.server.log_watch import LogWatch
 
 # How long point reads go without a look at the home: an app that was moved is noticed after that.
 _LOOK_SECONDS: Final = 1.0
+# The server has 40; all requests of an app whose store hangs must not take those of the other apps.
+_THREADS_OF_APP: Final = 10
+T = TypeVar("T")
 
 
 class ServedHome:
@@ -22,6 +29,7 @@ class ServedHome:
         self._lock = threading.Lock()
         self._addresses: dict[AppReader, str] = {}
         self.watch = LogWatch()
+        self._threads: dict[AppReader, asyncio.Semaphore] = {}
         self._recent: dict[str | None, tuple[float, AppReader]] = {}
 
     @property
@@ -52,6 +60,13 @@ class ServedHome:
         """The app, if it was found a moment ago: without a look at the home."""
         until, app = self._recent.get(name, (0.0, None))
         return app if time.monotonic() < until else None
+
+    async def in_thread(self, app: AppReader | None, work: Callable[..., T], *given: Any) -> T:
+        """Does blocking work; for an app on one of its share of the threads. From one event loop alone."""
+        if app is None:
+            return await run_in_threadpool(work, *given)
+        async with self._threads.setdefault(app, asyncio.Semaphore(_THREADS_OF_APP)):
+            return await run_in_threadpool(work, *given)
 
     def close(self) -> None:
         """Closes all views."""
