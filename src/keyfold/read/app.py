@@ -24,6 +24,7 @@ from keyfold.read.changes import TableChanges
 from keyfold.read.history import Change, Since
 from keyfold.read.late import LateBatch
 from keyfold.read.names import Names, stored_names
+from keyfold.read.past import PastReader
 from keyfold.read.positions import Progress
 from keyfold.read.rejections import Rejections
 from keyfold.read.side_rows import DuplicateRow, LateRow, RejectedRow
@@ -167,6 +168,12 @@ class AppReader:
     def history_reaches(self, table: str) -> Since:
         """Since when the log of a table has all changes."""
         return key_history.since(self._changes(table))
+
+    def past(self, table: str) -> PastReader:
+        """The rows of a table as they were after earlier batches."""
+        name = self.with_files(table)
+        began_with = self.stored.table(name).began_with
+        return PastReader(f"{self.name}.{name}", self.log(name), self.views, name, began_with)
 
     def changes(self, table: str) -> TableChanges:
         """The changes of a table that its log has, from a position on; keys are those of its view."""

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from keyfold.errors import QueryError
 from keyfold.read.history import Change, Since
-from keyfold.server import near_keys, parameters
+from keyfold.server import freshness, near_keys, parameters
 from keyfold.server.answers import OfTable, Row
 from keyfold.server.error_body import KeyNotFound
 from keyfold.server.route import OF_TABLE, Call, Route
+from keyfold.views.keys import whole_key
 from keyfold.views.query.filters import is_string
 
 MOST_KEYS: Final = 1_000
@@ -57,7 +58,11 @@ def get_row(call: Call) -> RowDocument:
 
 def _row(call: Call, key: Sequence[str]) -> dict[str, Any]:
     view = call.view
-    row = call.table.get(*key)
+    if call.as_of is None:
+        row = call.table.get(*key)
+    else:
+        assert view.position is not None
+        (row,) = call.app.past(view.table).rows_of_keys([key], view.position.batch)
     if row is None:
         near = near_keys.near(view.app.views, call.table.schema, key)
         where, given = f"{view.app.name}.{view.table}", "/".join(key)
@@ -93,7 +98,13 @@ def get_rows_of_keys(call: Call) -> RowsOfKeys:
     A key is a value, an array of all parts, or an object of the parts by name.
     """
     keys = [tuple(key) if isinstance(key, list) else key for key in _keys(call.body)]
-    return RowsOfKeys(**call.view.fields(), rows=call.table.get_many(keys))
+    if call.as_of is None:
+        return RowsOfKeys(**call.view.fields(), rows=call.table.get_many(keys))
+    view, schema = call.view, call.table.schema
+    assert view.position is not None
+    parts = [whole_key(schema, [key], {}) for key in keys]
+    rows = call.app.past(view.table).rows_of_keys(parts, view.position.batch)
+    return RowsOfKeys(**view.fields(), rows=rows)
 
 
 def _keys(body: Any) -> list[Any]:
@@ -141,12 +152,13 @@ ROUTES: Final = (
         HistoryDocument | RowDocument,
         (_LIMIT,),
     ),
-    Route("get_row", f"{OF_TABLE}/keys/{{key}}", get_row, RowDocument, cached=True),
+    Route("get_row", f"{OF_TABLE}/keys/{{key}}", get_row, RowDocument, (freshness.AS_OF,), cached=True),
     Route(
         "get_rows_of_keys",
         f"{OF_TABLE}/batch-get",
         get_rows_of_keys,
         RowsOfKeys,
+        (freshness.AS_OF,),
         method="POST",
         body=KEYS_BODY,
     ),
