@@ -84,9 +84,12 @@ class AppReader:
         """Since when columns that a migration added cover rows; others cover all."""
         return self.stored.table(table).since
 
-    def status(self) -> AppStatus:
-        """The last status that the app published, and whether it still holds."""
-        return app_status.status(self.home, self.views)
+    def status(self, *, views: bool = True) -> AppStatus:
+        """The last status that the app published, and whether it still holds.
+
+        `views`: whether views are read of tables that have none, such as of an app that was never up.
+        """
+        return app_status.status(self.home, self.views if views else None)
 
     def topology(self) -> Topology:
         """The streams, lookups, tables and sinks of the last start, and which reads which."""
