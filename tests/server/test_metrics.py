@@ -158,7 +158,7 @@ def test_every_metric_is_named_as_prometheus_asks(get: Get) -> None:
 def test_labels_are_names_and_words_alone(get: Get) -> None:
     """Nothing that grows with keys, runs, batches or the reasons of rejections."""
     found = scrape(get).labels()
-    of_apps = {"app", "table", "stream", "lookup", "state", "partition", "kind"}
+    of_apps = {"app", "table", "stream", "lookup", "state", "partition", "kind", "phase"}
     assert set().union(*found.values()) <= of_apps | {"route", "method", "status", "le", "reason"}
     text = get("/metrics").body.decode()
     assert "key a is null" not in text

@@ -251,6 +251,7 @@ export interface StreamStatus {
   rejected?: number | null;
   rejecting?: Rejecting | null;
   all_rejected?: boolean;
+  all_runs?: Work | null;
 }
 
 /** A table: its columns, its status, and how far its followers are. */
@@ -302,6 +303,9 @@ export interface TableStatus {
   all_rejected?: boolean;
   duplicates?: number | null;
   dropped_partials?: number | null;
+  /** From the event time of the newest row that the last batch read until the batch was committed. */
+  latency_seconds?: number | null;
+  all_runs?: Work | null;
   /** Since when columns that a migration added cover rows, as app.json records it. */
   since?: Record<string, Record<string, unknown>>;
   /** What the table began with, if not with its stream, as app.json records it. */
@@ -333,4 +337,12 @@ export interface TopologyNode {
   /** What it is in a few words, such as `kafka orders` or `tumbling 1 minute, by page`. */
   what: string;
   help: string;
+}
+
+/** What a query has read and how long its batches took, in all runs that have published it. */
+export interface Work {
+  rows?: number;
+  seconds?: number;
+  /** The seconds of each part of a batch: offsets, plan, fold, commit, other. */
+  phases?: Record<string, number>;
 }

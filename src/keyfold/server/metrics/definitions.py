@@ -51,18 +51,10 @@ def _since(at: datetime | None) -> float | None:
     return None if at is None else age(at)
 
 
-def _seconds(ms: int | None) -> float | None:
-    return None if ms is None else ms / 1000
-
-
-def _batches(newest: int | None) -> int:
-    return 0 if newest is None else newest + 1
-
-
-def _speed(one: TableStatus | StreamStatus) -> float | None:
-    return one.rows_per_second if one.running else 0
-
-
+_PHASES: Final = (
+    "offsets (finds what there is to read), plan (by Spark), fold (reads, folds and publishes in the log), "
+    "commit (of Spark's checkpoint), other"
+)
 APP: Final[tuple[Metric[AppStatus], ...]] = (
     Metric(
         "keyfold_app_state",
@@ -84,13 +76,70 @@ APP: Final[tuple[Metric[AppStatus], ...]] = (
         lambda app: len(app.failures),
     ),
 )
-TABLE: Final[tuple[Metric[TableStatus], ...]] = (
-    Metric("keyfold_table_running", "Whether the query of the table runs: 1 or 0.", lambda one: one.running),
-    Metric(
-        "keyfold_table_batches_total",
-        "Batches of the table, by the number of the last one that its view shows.",
-        lambda one: _batches(one.batch),
-    ),
+
+
+def _of_query(what: str) -> tuple[Metric[TableStatus | StreamStatus], ...]:
+    """The metrics that the queries of tables and of streams have."""
+    of = f"keyfold_{what}"
+    return (
+        Metric(f"{of}_running", f"Whether the query of the {what} runs: 1 or 0.", lambda one: one.running),
+        Metric(
+            f"{of}_batches_total",
+            f"Batches of the {what}, by the number of the last one that was published.",
+            lambda one: 0 if one.batch is None else one.batch + 1,
+        ),
+        Metric(
+            f"{of}_batch_seconds_total",
+            "How long batches took, in all runs. Divide its rate by that of the batches.",
+            lambda one: None if one.all_runs is None else one.all_runs.seconds,
+        ),
+        Metric(
+            f"{of}_phase_seconds_total",
+            f"The same by part of a batch: {_PHASES}.",
+            lambda one: None if one.all_runs is None else one.all_runs.phases,
+            "phase",
+        ),
+        Metric(
+            f"{of}_last_batch_duration_seconds",
+            "How long the last batch with rows took.",
+            lambda one: None if one.batch_ms is None else one.batch_ms / 1000,
+        ),
+        Metric(
+            f"{of}_source_rows_total",
+            f"Rows that the {what} has read, in all runs.",
+            lambda one: None if one.all_runs is None else one.all_runs.rows,
+        ),
+        Metric(
+            f"{of}_rows_per_second",
+            "Rows read per second, over ten seconds; 0 if stopped.",
+            lambda one: one.rows_per_second if one.running else 0,
+        ),
+        Metric(
+            f"{of}_lag_rows",
+            f"Messages that the {what} has not read yet. Only if it reads topics of Kafka.",
+            lambda one: one.messages_left,
+        ),
+        Metric(
+            f"{of}_partition_lag_rows",
+            "The same by partition of a topic, of partitions that have some.",
+            lambda one: one.messages_left_by_partition,
+            "partition",
+        ),
+        Metric(
+            f"{of}_lag_files",
+            f"Files, and batches of logs, that the {what} has not begun to read.",
+            lambda one: one.files_left,
+        ),
+        Metric(
+            f"{of}_rejecting",
+            "Whether a batch of the last run had nearly all of its rows rejected for one reason: 1 or 0.",
+            lambda one: one.rejecting is not None,
+        ),
+    )
+
+
+TABLE: Final[tuple[Metric[Any], ...]] = (
+    *_of_query("table"),
     Metric(
         "keyfold_table_last_commit_timestamp_seconds",
         "When the last batch that the view shows was committed.",
@@ -102,11 +151,11 @@ TABLE: Final[tuple[Metric[TableStatus], ...]] = (
         lambda one: _since(one.at),
     ),
     Metric(
-        "keyfold_table_last_batch_duration_seconds",
-        "How long the last batch with rows took.",
-        lambda one: _seconds(one.batch_ms),
+        "keyfold_table_latency_seconds",
+        "End-to-end latency: from the event time of the newest row of the last batch until its commit. "
+        "Only of tables that have a watermark.",
+        lambda one: one.latency_seconds,
     ),
-    Metric("keyfold_table_rows_per_second", "Rows read per second, over ten seconds; 0 if stopped.", _speed),
     Metric("keyfold_table_keys", "Rows of the view: keys, or keys and windows.", lambda one: one.keys),
     Metric(
         "keyfold_table_state_bytes",
@@ -124,22 +173,6 @@ TABLE: Final[tuple[Metric[TableStatus], ...]] = (
         lambda one: _since(one.watermark),
     ),
     Metric(
-        "keyfold_table_lag_rows",
-        "Messages of topics that the table has not read yet. Only of tables that read Kafka.",
-        lambda one: one.messages_left,
-    ),
-    Metric(
-        "keyfold_table_partition_lag_rows",
-        "The same by partition of a topic, of partitions that have some.",
-        lambda one: one.messages_left_by_partition,
-        "partition",
-    ),
-    Metric(
-        "keyfold_table_lag_files",
-        "Files of streams, and batches of logs, that the table has not begun to read.",
-        lambda one: one.files_left,
-    ),
-    Metric(
         "keyfold_table_watermark_held_since_timestamp_seconds",
         "Since when one partition of a topic holds the watermark back.",
         lambda one: _moment(one.watermark_held_by.since if one.watermark_held_by else None),
@@ -155,54 +188,17 @@ TABLE: Final[tuple[Metric[TableStatus], ...]] = (
         "Partial matches that the limit of a pattern has dropped.",
         lambda one: one.dropped_partials,
     ),
-    Metric(
-        "keyfold_table_rejecting",
-        "Whether a batch of the last run had nearly all of its rows rejected for one reason: 1 or 0.",
-        lambda one: one.rejecting is not None,
-    ),
 )
-STREAM: Final[tuple[Metric[StreamStatus], ...]] = (
-    Metric(
-        "keyfold_stream_running", "Whether the query of the stream runs: 1 or 0.", lambda one: one.running
-    ),
-    Metric(
-        "keyfold_stream_batches_total",
-        "Batches of the stream's log, by the number of the last one.",
-        lambda one: _batches(one.batch),
-    ),
-    Metric(
-        "keyfold_stream_last_batch_duration_seconds",
-        "How long the last batch with rows took.",
-        lambda one: _seconds(one.batch_ms),
-    ),
-    Metric("keyfold_stream_rows_per_second", "Rows read per second, over ten seconds; 0 if stopped.", _speed),
+STREAM: Final[tuple[Metric[Any], ...]] = (
+    *_of_query("stream"),
     Metric(
         "keyfold_stream_recorded_rows_total", "Rows that were written to the log.", lambda one: one.recorded
-    ),
-    Metric(
-        "keyfold_stream_lag_rows",
-        "Messages of topics that the stream has not read yet. Only of streams of Kafka.",
-        lambda one: one.messages_left,
-    ),
-    Metric(
-        "keyfold_stream_partition_lag_rows",
-        "The same by partition of a topic, of partitions that have some.",
-        lambda one: one.messages_left_by_partition,
-        "partition",
-    ),
-    Metric(
-        "keyfold_stream_lag_files", "Files that the stream has not begun to read.", lambda one: one.files_left
     ),
     Metric(
         "keyfold_stream_side_output_rows_total",
         "Rows that were not written to the log, by kind: rejected.",
         lambda one: {"rejected": one.rejected},
         "kind",
-    ),
-    Metric(
-        "keyfold_stream_rejecting",
-        "Whether a batch of the last run had nearly all of its rows rejected for one reason: 1 or 0.",
-        lambda one: one.rejecting is not None,
     ),
 )
 LOOKUP: Final[tuple[Metric[LookupStatus], ...]] = (
