@@ -21,7 +21,14 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 def fill_metered(home: Path) -> None:
     """The app shop, whose last run has failed; and damaged, whose files can't be read."""
     fill(home)
-    AppHome(home / "shop").write_status(STATUS)
+    totals = {**STATUS["tables"]["totals"], "state_bytes": 1 << 20}
+    orders = {
+        **STATUS["streams"]["orders"],
+        "messages_left": 3,
+        "messages_left_by_partition": {"orders-0": 3},
+    }
+    status = {**STATUS, "tables": {"totals": totals}, "streams": {"orders": orders}}
+    AppHome(home / "shop").write_status(status)
     make_app(AppHome(home / "damaged"), {TOTALS: ROWS[TOTALS]})
     (home / "damaged" / "app.json").write_text("{")
 
