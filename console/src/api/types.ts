@@ -45,6 +45,8 @@ export interface BatchList {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */
@@ -72,10 +74,13 @@ export interface ColumnLine {
   type: string;
 }
 
-/** Any error. About a table it also has batch, watermark and age of its view. */
+/** Any error. About a table it also has batch, position, watermark and age of its view. */
 export interface Error {
   error: { reason: "not_found" | "not_ready" | "behind_bound" | "too_old" | "bad_request" | "unauthorized" | "forbidden" | "not_allowed" | "not_acceptable" | "too_large" | "gone" | "failed"; status: number; what: string; where: string | null; given: string | null; hint: string | null; near: string[] };
+  /** What the view has of `after`, by partition or table; null if nothing. */
+  present?: Record<string, string | null>;
   batch?: number | null;
+  position?: string;
   watermark?: string | null;
   age?: number | null;
 }
@@ -107,6 +112,8 @@ export interface HistoryDocument {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */
@@ -154,6 +161,8 @@ export interface RowDocument {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */
@@ -167,6 +176,8 @@ export interface RowsDocument {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */
@@ -183,6 +194,8 @@ export interface RowsOfKeys {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */
@@ -203,6 +216,8 @@ export interface SideRows {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */
@@ -260,6 +275,8 @@ export interface TableDocument {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */

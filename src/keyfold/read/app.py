@@ -16,7 +16,7 @@ from keyfold.errors import QueryError, choice, did_you_mean
 from keyfold.read import batches as log_batches
 from keyfold.read import history as key_history
 from keyfold.read import late as late_rows
-from keyfold.read import positions, rejections, side_outputs
+from keyfold.read import positions, rejections, side_outputs, wanted
 from keyfold.read import status as app_status
 from keyfold.read import topology as app_topology
 from keyfold.read.batches import LogBatches
@@ -29,8 +29,8 @@ from keyfold.read.rejections import Rejections
 from keyfold.read.side_rows import DuplicateRow, LateRow, RejectedRow
 from keyfold.read.status import AppStatus
 from keyfold.read.topology import Topology
-from keyfold.views.contract import ViewStore
-from keyfold.views.reader import TableReader
+from keyfold.views.contract import Position, ViewStore
+from keyfold.views.reader import TableReader, Wait, seconds
 
 
 class AppReader:
@@ -120,6 +120,16 @@ class AppReader:
     def progress(self, table: str) -> Progress:
         """How far a table is, and how far its views, its sinks and the tables that read it are."""
         return positions.progress(self.home, self.table_name(table))
+
+    def wait(self, table: str, after: str, wait: Wait = None) -> Position | None:
+        """Waits until the view of a table shows what is at a position, and returns where the view then is.
+
+        `after` is the position of a message, as Kafka tells its producer: `orders/3@1234`, of topic,
+        partition and offset; or one of a server's answers or change feeds; several with commas. It waits for
+        at most `wait`, by default not at all; then it is a `QueryError` behind_bound.
+        """
+        name = self.table_name(table)
+        return wanted.wait(self.home, self.views, name, wanted.parse(after), seconds(wait, name))
 
     # Rows that were not folded
 
