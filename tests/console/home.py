@@ -17,10 +17,12 @@ from keyfold.engine.internal_columns import OP
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.savepoint.manifest import SavedFile, SavedTable, Savepoint
 from keyfold.engine.savepoint.savepoints import Savepoints
+from keyfold.engine.status.size_history import SizeHistory
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.engine.storage.stored_app import StoredApp, StoredTable
 from keyfold.plan.describe.as_json import to_dict
+from keyfold.read.metrics import RunStatus, TableStatus
 from keyfold.views.contract import ViewSchema
 from tests.cli.conftest import columns
 from tests.late_rows import said
@@ -205,6 +207,29 @@ def table_status(batches: int, at: datetime, **more: Any) -> dict[str, Any]:
     return {**known, **speed, "watermark": (at - MINUTE).isoformat(), "lag_seconds": 60.0, **counts, **more}
 
 
+def trends(place: AppHome, at: datetime, minutes: int = 75) -> None:
+    """What runs have recorded of the tables in the last hour and more."""
+    chance, history = random.Random(13), SizeHistory(place)
+    speeds = {"region_totals": 310, "customers": 300, "per_minute": 900, "visits": 210, "pairs": 600}
+    rows, late, rejected = dict.fromkeys(speeds, 0), 0, 0
+    for minute in range(minutes):
+        late, rejected = late + (minute % 9 == 4), rejected + (minute % 11 == 3)
+        tables = {}
+        for number, (name, speed) in enumerate(speeds.items(), 1):
+            rows[name] += round(60 * speed * chance.uniform(0.75, 1.15))
+            tables[name] = TableStatus(
+                batch=minute,
+                rows=rows[name],
+                batch_ms=round(chance.uniform(500, 900)),
+                keys=100 * number + 3 * minute,
+                state_bytes=2_000_000 * number + 21_000 * minute,
+                late=late if name == "per_minute" else 0,
+                rejected=rejected if name == "region_totals" else 0,
+                lag_seconds=chance.uniform(40, 80),
+            )
+        history.add(RunStatus(at=at - (minutes - minute) * MINUTE, tables=tables))
+
+
 def fill(home: Path, now: datetime | None = None) -> AppHome:
     """The apps shop, which `running` makes run, bank, which has stopped, and fresh, which has no rows yet."""
     at = now or datetime.now(UTC)
@@ -224,6 +249,7 @@ def fill(home: Path, now: datetime | None = None) -> AppHome:
     read = {schema.table: StoredTable(streams=("orders",)) for schema in SHOP}
     place.write_plan(StoredApp(read, declared=to_dict(shop().spec()), app="shop"))
     savepoints(place, at)
+    trends(place, at)
     stopped = AppHome(home / "bank")
     stopped.path.mkdir()
     accounts = ViewSchema("accounts", columns(iban="string"), columns(balance="decimal(20,2)"))

@@ -19,11 +19,13 @@ PAGES: Final = {
     "late": f"{SHOP}/tables/per_minute/side/late",
     "duplicate": f"{SHOP}/tables/pairs/side/duplicate",
     "topology": f"{SHOP}/topology",
+    "trends": f"{SHOP}/trends?last=1h",
     "savepoints": f"{SHOP}/savepoints",
     "stopped": "/apps/bank",
     "no-rows": "/apps/fresh/tables/empty",
     "no-match": f"{TOTALS}?region=nowhere",
     "no-savepoint": "/apps/bank/savepoints",
+    "no-trends": "/apps/bank/trends",
     "no-page": "/apps/shop/nothing",
 }
 # Pages that say what is wrong; the browser reports their requests that failed.

@@ -226,6 +226,20 @@ def test_the_topology_runs_from_left_to_right_and_on_a_phone_down(desktop: Watch
     assert next_narrow["x"] + next_narrow["width"] <= PHONE[0]
 
 
+def test_trends_are_those_of_the_chosen_time(desktop: Watched) -> None:
+    page = desktop.open(PAGES["trends"])
+    totals = page.locator("section").filter(has=page.get_by_role("link", name="region_totals"))
+    expect(totals.get_by_role("img")).to_have_count(7)
+    expect(totals).to_contain_text("Rejected, from point to point")
+    page.get_by_role("link", name="6 hours").click()
+    expect(page).to_have_url(f"{desktop.url}{SHOP}/trends?last=6h")
+    expect(page.locator("footer code")).to_contain_text("/api/apps/shop/trends?last=6h")
+    desktop.open(SHOP)
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="customers", exact=True))
+    expect(row.locator("svg path")).to_be_visible()
+    expect(page.locator(".stat").filter(has_text="State")).to_contain_text("an hour")
+
+
 def test_the_page_is_small() -> None:
     see_built()
     files = [file for file in static.BUILT.rglob("*") if file.is_file()]

@@ -334,3 +334,25 @@ export interface TopologyNode {
   what: string;
   help: string;
 }
+
+/** The figures of a table at a moment; late and rejected rows of all runs until then. */
+export interface TrendPoint {
+  at: string;
+  batch: number;
+  /** On average since the point before; null at the first point of a run. */
+  rows_per_second: number | null;
+  batch_ms: number | null;
+  keys: number | null;
+  state_bytes: number | null;
+  late: number | null;
+  rejected: number | null;
+  /** How far the watermark was behind. */
+  lag_seconds: number | null;
+  messages_left: number | null;
+}
+
+/** The figures of the tables of an app over time, oldest first: a point a minute in which a batch ended. */
+export interface Trends {
+  app: string;
+  tables: Record<string, TrendPoint[]>;
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import timedelta
 
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.savepoint.manifest import Savepoint
@@ -19,6 +20,7 @@ from keyfold.read import late as late_rows
 from keyfold.read import positions, rejections, side_outputs
 from keyfold.read import status as app_status
 from keyfold.read import topology as app_topology
+from keyfold.read import trends as app_trends
 from keyfold.read.batches import LogBatches
 from keyfold.read.changes import TableChanges
 from keyfold.read.history import Change, Since
@@ -29,6 +31,7 @@ from keyfold.read.rejections import Rejections
 from keyfold.read.side_rows import DuplicateRow, LateRow, RejectedRow
 from keyfold.read.status import AppStatus
 from keyfold.read.topology import Topology
+from keyfold.read.trends import Trends
 from keyfold.views.contract import ViewStore
 from keyfold.views.reader import TableReader
 
@@ -91,6 +94,10 @@ class AppReader:
     def topology(self) -> Topology:
         """The streams, lookups, tables and sinks of the last start, and which reads which."""
         return app_topology.of(self.name, self.stored)
+
+    def trends(self, last: timedelta | None = None) -> Trends:
+        """The figures of the tables over time, as runs have recorded them; `last`: only the last part."""
+        return app_trends.of(self.name, self.home, last)
 
     def savepoints(self) -> list[Savepoint]:
         """The savepoints that are complete, oldest first."""
