@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -179,8 +180,36 @@ def write(home: AppHome, schema: ViewSchema, batches: list[Batch], start: dateti
             arrays = [pa.array([row[i] for row in rows], one.type) for i, one in enumerate(schema.arrow)]
             writer.apply(pa.RecordBatch.from_arrays(arrays, schema=schema.arrow))
         changes = [dict(zip((OP, *names), row, strict=True)) for row in rows]
-        publish(log, number, {"change": changes, **batch.side}, schema=fields, at=at)  # type: ignore[dict-item]
+        found = {"change": changes, **batch.side}
+        publish(log, number, found, schema=fields, at=at, offsets=[number])  # type: ignore[arg-type]
     store.close()
+
+
+def write_orders(home: AppHome, batches: list[Batch], start: datetime) -> None:
+    """The log of the stream orders, whose rows give the totals of regions, each batch one of the table."""
+    reader, log = home.table(REGION_TOTALS.table), TableLog(home.stream_home("orders").log)
+    reader.storage.put("inputs/0-orders/use.json", json.dumps({"layout": 1, "positions": [0]}).encode())
+    texts = [(name, pa.string()) for name in ("id", "customer", "region", "product")]
+    schema = pa.schema([*texts, ("amount", pa.float64()), ("at", pa.timestamp("us", "UTC"))])
+    before: dict[str, tuple[int, float]] = {}
+    for number, batch in enumerate(batches):
+        at, rows = start + number * MINUTE, []
+        for region, orders, revenue, _, product, _ in batch.rows:
+            had, sum_ = before.get(region, (0, 0.0))
+            before[region] = (orders, revenue)
+            amount = round((revenue - sum_) / (orders - had), 2)
+            rows += [
+                {
+                    "id": f"{region}-{had + n}",
+                    "customer": f"c{7 * n % 300}",
+                    "region": region,
+                    "product": product,
+                    "amount": amount,
+                    "at": at - timedelta(seconds=n),
+                }
+                for n in range(orders - had)
+            ]
+        publish(log, number, {"change": rows}, schema=schema, at=at)
 
 
 def status(at: datetime, tables: Mapping[str, Mapping[str, Any]], **more: Any) -> dict[str, Any]:
@@ -246,6 +275,7 @@ def fill(home: Path, now: datetime | None = None) -> AppHome:
     }
     for schema, batches in made.items():
         write(place, schema, batches, start)
+    write_orders(place, made[REGION_TOTALS], start)
     read = {schema.table: StoredTable(streams=("orders",)) for schema in SHOP}
     place.write_plan(StoredApp(read, declared=to_dict(shop().spec()), app="shop"))
     savepoints(place, at)

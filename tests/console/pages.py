@@ -14,6 +14,8 @@ PAGES: Final = {
     "windows": f"{SHOP}/tables/per_minute?page=home&page=help",
     "failed": f"{SHOP}/tables/visits",
     "key": f"{TOTALS}/keys/africa",
+    "explained": f"{TOTALS}/keys/africa/explain?batch=20",
+    "unexplained": f"{SHOP}/tables/customers/keys/c3/explain",
     "batches": f"{TOTALS}/batches",
     "rejected": f"{TOTALS}/side/rejected",
     "late": f"{SHOP}/tables/per_minute/side/late",

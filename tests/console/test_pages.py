@@ -152,6 +152,21 @@ def test_a_key_has_its_history(desktop: Watched) -> None:
     expect(page.locator(".u-over")).to_be_visible()
 
 
+def test_a_change_is_explained_by_the_rows_that_its_batch_has_read(desktop: Watched) -> None:
+    page = desktop.open(PAGES["key"])
+    page.get_by_role("link", name="Explain the change of batch 20").click()
+    expect(page).to_have_url(f"{desktop.url}{PAGES['explained']}")
+    rows = page.get_by_role("region", name="Rows of orders").get_by_role("row")
+    orders = page.get_by_role("region", name="What changed").get_by_role("row").nth(1)
+    words = orders.inner_text().split()
+    assert words[0] == "orders"
+    expect(rows).to_have_count(int(words[3].lstrip("+")) + 1)
+    expect(rows.nth(1)).to_contain_text("africa-")
+    # Without a log of its source it says why, and what would record the rows.
+    desktop.open(PAGES["unexplained"])
+    expect(page.locator("main")).to_contain_text("no row of this key is recorded")
+
+
 def test_what_was_not_folded_is_grouped_by_its_reason(desktop: Watched) -> None:
     page = desktop.open(PAGES["rejected"])
     groups = page.locator("section")
@@ -229,7 +244,7 @@ def test_the_topology_runs_from_left_to_right_and_on_a_phone_down(desktop: Watch
 def test_trends_are_those_of_the_chosen_time(desktop: Watched) -> None:
     page = desktop.open(PAGES["trends"])
     totals = page.locator("section").filter(has=page.get_by_role("link", name="region_totals"))
-    expect(totals.get_by_role("img")).to_have_count(7)
+    expect(totals.get_by_role("img")).to_have_count(6)
     expect(totals).to_contain_text("Rejected, from point to point")
     page.get_by_role("link", name="6 hours").click()
     expect(page).to_have_url(f"{desktop.url}{SHOP}/trends?last=6h")

@@ -39,6 +39,27 @@ export interface AppStatus {
   problem?: string | null;
 }
 
+/** What a batch read of one source of its table. */
+export interface BatchInput {
+  kind: "stream" | "table" | "topic" | "files";
+  name: string;
+  first: number | null;
+  /** Of a stream with a log, or a table: the batches of its log that were read. */
+  last: number | null;
+  /** Of a topic: by partition, the first offset that was read, and the next one that was not. */
+  offsets: Record<string, (number | null)[]>;
+  /** Of files: those that were read. */
+  files: string[];
+  /** What the rows go through before they are folded. */
+  steps: string[];
+  /** The rows of the key, before these steps; null if they can't be read. */
+  rows: SourceRow[] | null;
+  /** Whether there are more than these. */
+  more: boolean;
+  /** Why there are no rows, and what would record them. */
+  missing: string | null;
+}
+
 /** The newest batches of a log, oldest first, as `keyfold log show --json` prints them. */
 export interface BatchList {
   app: string;
@@ -78,6 +99,33 @@ export interface Error {
   batch?: number | null;
   watermark?: string | null;
   age?: number | null;
+}
+
+/** A change of a key with the row before it, its batch, and what that read. */
+export interface Explanation {
+  change: Change;
+  /** The change before it, of a row that was there; null if it is the first that the log has. */
+  before: Change | null;
+  watermark: string | null;
+  /** How many rows of each kind the batch had, of all keys. */
+  counts: Record<string, number>;
+  inputs: BatchInput[];
+  /** How many changes the key has in the log. */
+  changes: number;
+}
+
+/** Why a row has its value: a change of its key, and what the batch of the change read. */
+export interface ExplanationDocument {
+  app: string;
+  table: string;
+  /** The last batch that the view shows; null before the first one. */
+  batch: number | null;
+  /** The event time up to which windows are closed, as of that batch. */
+  watermark: string | null;
+  /** Seconds since that batch was committed. */
+  age: number | null;
+  key: string[];
+  explanation: Explanation;
 }
 
 /** What stopped a query, and when it was seen; `table` is None if it stopped the whole app. */
@@ -235,6 +283,17 @@ export interface SlowestPartition {
   idle?: string[];
 }
 
+/** A row that a batch of a table has read. */
+export interface SourceRow {
+  /** The batch of the stream's log, or of the table's. */
+  batch: number;
+  /** Of a change of a table: upsert, final or delete. */
+  op: string | null;
+  row: Record<string, unknown>;
+  /** The row before a change of a table; it may have been of the key, and the row after it no longer is. */
+  before: Record<string, unknown> | null;
+}
+
 /** The metrics of a stream that has a log. */
 export interface StreamStatus {
   running?: boolean;
@@ -351,7 +410,7 @@ export interface TrendPoint {
   messages_left: number | null;
 }
 
-/** The figures of the tables of an app over time, oldest first: a point a minute in which a batch ended. */
+/** The figures of an app's tables, oldest first: a point for each minute in which a batch ended. */
 export interface Trends {
   app: string;
   tables: Record<string, TrendPoint[]>;

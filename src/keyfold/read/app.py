@@ -23,6 +23,8 @@ from keyfold.read import topology as app_topology
 from keyfold.read import trends as app_trends
 from keyfold.read.batches import LogBatches
 from keyfold.read.changes import TableChanges
+from keyfold.read.explain import explanation
+from keyfold.read.explain.explanation import Explanation
 from keyfold.read.history import Change, Since
 from keyfold.read.late import LateBatch
 from keyfold.read.names import Names, stored_names
@@ -160,6 +162,13 @@ class AppReader:
     def history(self, table: str, key: Sequence[str]) -> Iterator[Change]:
         """The changes of a key that the log still has, or of all keys that begin with these values."""
         return key_history.history(self._changes(table), key)
+
+    def explain(self, table: str, key: Sequence[str], batch: int | None = None) -> Explanation:
+        """A change of a key, its newest one or that of a batch, and what that batch read of each source.
+
+        The rows of the key are there where a source has a log that still has them.
+        """
+        return explanation.explain(self.home, self.with_files(table), key, batch)
 
     def history_reaches(self, table: str) -> Since:
         """Since when the log of a table has all changes."""
