@@ -21,6 +21,7 @@ PAGES: Final = {
     "late": f"{SHOP}/tables/per_minute/side/late",
     "duplicate": f"{SHOP}/tables/pairs/side/duplicate",
     "topology": f"{SHOP}/topology",
+    "health": f"{SHOP}/health",
     "trends": f"{SHOP}/trends?last=1h",
     "savepoints": f"{SHOP}/savepoints",
     "stopped": "/apps/bank",

@@ -241,6 +241,21 @@ def test_the_topology_runs_from_left_to_right_and_on_a_phone_down(desktop: Watch
     assert next_narrow["x"] + next_narrow["width"] <= PHONE[0]
 
 
+def test_health_says_what_to_do_worst_first(desktop: Watched) -> None:
+    page = desktop.open(PAGES["health"])
+    found = page.locator("main section")
+    expect(found.first).to_contain_text("Table visits has failed in batch 2")
+    expect(found.first).to_contain_text("DIVIDE_BY_ZERO")
+    expect(found.nth(1)).to_contain_text("pairs is behind by 18,400 messages")
+    expect(found.nth(1).locator("code")).to_have_text("keyfold state size shop.pairs --partitions 8")
+    expect(page.locator("main")).to_contain_text("customers grows by")
+    page.keyboard.press("/")
+    page.keyboard.type("shop trends")
+    expect(page.get_by_role("option")).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{desktop.url}{SHOP}/trends")
+
+
 def test_trends_are_those_of_the_chosen_time(desktop: Watched) -> None:
     page = desktop.open(PAGES["trends"])
     totals = page.locator("section").filter(has=page.get_by_role("link", name="region_totals"))

@@ -68,3 +68,16 @@ def test_a_table_that_was_reset_begins_anew(shop: AppHome) -> None:
     with serving(shop.path.parent) as server:
         points = client(server)("/api/apps/shop/trends").json["tables"]["totals"]
     assert [one["batch"] for one in points] == [0, 5]
+
+
+def test_health_is_served_and_follows_from_what_is_recorded(shop: AppHome) -> None:
+    (shop.path / "status.json").write_text(
+        json.dumps({"app": "shop", "tables": {"totals": {"batch": 1, "rejected": 3, "late": 1}}})
+    )
+    with serving(shop.path.parent) as server:
+        found = client(server)("/api/apps/shop/health").json
+    assert [(one["level"], one["table"], one["command"]) for one in found["advice"]] == [
+        ("hint", None, "keyfold savepoint create NAME --app shop"),
+        ("hint", "totals", "keyfold side show rejected shop.totals"),
+        ("hint", "totals", "keyfold side show late shop.totals"),
+    ]

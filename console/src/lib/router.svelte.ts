@@ -9,7 +9,7 @@ export type Page =
   | { page: "unknown"; app: string | null };
 
 /** The pages of an app beside its overview, in the order of their links. */
-export const APP_PAGES = ["topology", "trends", "savepoints"] as const;
+export const APP_PAGES = ["health", "topology", "trends", "savepoints"] as const;
 export type AppPage = (typeof APP_PAGES)[number];
 export type SideKind = "rejected" | "late" | "duplicate";
 export const SIDE_KINDS: readonly SideKind[] = ["rejected", "late", "duplicate"];

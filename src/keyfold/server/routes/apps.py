@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from keyfold.errors import KeyfoldError
+from keyfold.read.advice import AppHealth
 from keyfold.read.status import AppStatus, State
 from keyfold.read.trends import Trends
 from keyfold.server import parameters
@@ -66,6 +67,14 @@ def get_app(call: Call) -> AppStatus:
     return call.app.status()
 
 
+def get_health(call: Call) -> AppHealth:
+    """What an operator should look at: failures, rows not folded, what is behind, what grows; worst first.
+
+    Each has the command that helps. It follows from status, logs, savepoints and trends alone.
+    """
+    return call.app.health()
+
+
 def get_trends(call: Call) -> Trends:
     """The figures of the tables of an app over time: a point for each minute in which a batch ended.
 
@@ -86,6 +95,7 @@ _LAST: Final = parameters.duration(
 ROUTES: Final = (
     Route("list_apps", "/api/apps", list_apps, AppList),
     Route("get_app", OF_APP, get_app, AppStatus),
+    Route("get_health", f"{OF_APP}/health", get_health, AppHealth),
     Route("get_trends", f"{OF_APP}/trends", get_trends, Trends, (_LAST,)),
     Route("list_savepoints", f"{OF_APP}/savepoints", list_savepoints, SavepointList),
 )
