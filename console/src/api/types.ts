@@ -84,6 +84,8 @@ export interface BatchList {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */
@@ -111,7 +113,7 @@ export interface ColumnLine {
   type: string;
 }
 
-/** Any error. About a table it also has batch, watermark and age of its view. */
+/** Any error. About a table it also has batch, position, watermark and age of its view. */
 export interface Error {
   error: { reason: "not_found" | "not_ready" | "behind_bound" | "too_old" | "bad_request" | "unauthorized" | "forbidden" | "not_allowed" | "not_acceptable" | "too_large" | "gone" | "failed"; status: number; what: string; where: string | null; given: string | null; hint: string | null; near: string[] };
   /** The first position that the log has. */
@@ -121,6 +123,7 @@ export interface Error {
   /** What the view has of `after`, by partition or table; null if nothing. */
   present?: Record<string, string | null>;
   batch?: number | null;
+  position?: string;
   watermark?: string | null;
   age?: number | null;
 }
@@ -144,6 +147,8 @@ export interface ExplanationDocument {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */
@@ -179,6 +184,8 @@ export interface HistoryDocument {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */
@@ -226,6 +233,8 @@ export interface RowDocument {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */
@@ -239,6 +248,8 @@ export interface RowsDocument {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */
@@ -255,6 +266,8 @@ export interface RowsOfKeys {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */
@@ -275,6 +288,8 @@ export interface SideRows {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */
@@ -334,6 +349,7 @@ export interface StreamStatus {
   rejected?: number | null;
   rejecting?: Rejecting | null;
   all_rejected?: boolean;
+  all_runs?: Work | null;
 }
 
 /** A table: its columns, its status, and how far its followers are. */
@@ -342,6 +358,8 @@ export interface TableDocument {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */
@@ -385,6 +403,9 @@ export interface TableStatus {
   all_rejected?: boolean;
   duplicates?: number | null;
   dropped_partials?: number | null;
+  /** From the event time of the newest row that the last batch read until the batch was committed. */
+  latency_seconds?: number | null;
+  all_runs?: Work | null;
   /** Since when columns that a migration added cover rows, as app.json records it. */
   since?: Record<string, Record<string, unknown>>;
   /** What the table began with, if not with its stream, as app.json records it. */
@@ -438,4 +459,12 @@ export interface TrendPoint {
 export interface Trends {
   app: string;
   tables: Record<string, TrendPoint[]>;
+}
+
+/** What a query has read and how long its batches took, in all runs that have published it. */
+export interface Work {
+  rows?: number;
+  seconds?: number;
+  /** The seconds of each part of a batch: offsets, plan, fold, commit, other. */
+  phases?: Record<string, number>;
 }
