@@ -103,6 +103,8 @@ def documented() -> dict[str, dict[str, Any]]:
             **_methods("server", client.Client),
             "keyfold.client.RemoteTable": client.RemoteTable,
             **_methods("server.table(t)", client.RemoteTable),
+            "keyfold.client.Mirror": client.Mirror,
+            **_methods("mirror", client.Mirror),
             "keyfold.client.RemotePage": client.RemotePage,
             "keyfold.client.RemotePosition": client.RemotePosition,
             "keyfold.client.Changes": client.Changes,

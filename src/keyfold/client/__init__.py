@@ -16,6 +16,7 @@ Values are those of JSON: timestamps are ISO text in UTC, decimals are text. Err
 
 from keyfold.client.client import Client, connect
 from keyfold.client.feed import Changes
+from keyfold.client.mirror import Mirror
 from keyfold.client.table import RemotePage, RemotePosition, RemoteTable
 
-__all__ = ["Changes", "Client", "RemotePage", "RemotePosition", "RemoteTable", "connect"]
+__all__ = ["Changes", "Client", "Mirror", "RemotePage", "RemotePosition", "RemoteTable", "connect"]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from keyfold.client import feed
 from keyfold.client.connection import Connections
 from keyfold.client.feed import Changes
+from keyfold.client.mirror import Mirror
 from keyfold.client.table import RemoteTable
 
 
@@ -50,6 +53,15 @@ class Client:
         `QueryError` gone. A batch, and the rows of a snapshot, are in memory as a whole.
         """
         return feed.follow(self._connections, tables, snapshot, position, patience)
+
+    def mirror(self, table: str, path: str | PathLike[str] | None = None, *, patience: float = 60) -> Mirror:
+        """A copy of a table in memory, or in a SQLite file, that a thread keeps in step with the server.
+
+        It returns once there are rows to read. A file goes on from where it was, also without the server. A
+        server that is away for longer than `patience` seconds, and any other error, ends the mirror: reads
+        then raise it. Close it at the end, or use it as a context manager.
+        """
+        return Mirror(self._connections, self.table(table), None if path is None else Path(path), patience)
 
 
 def connect(url: str = "http://127.0.0.1:8642", *, timeout: float = 90) -> Client:
