@@ -1,4 +1,4 @@
-"""What `deploy/` has for Prometheus and Grafana: its metrics and labels are those of the real `/metrics`."""
+"""The dashboard and the alerts in `deploy/`: their metrics and labels are those of the real `/metrics`."""
 
 from __future__ import annotations
 
