@@ -52,7 +52,7 @@ class PointReads:
         else:
             return None
         app = self._home.recent(name)
-        if app is None or not app.views.reads_at_once or path.endswith(b"/history"):
+        if app is None or not app.views.reads_at_once or path.endswith((b"/history", b"/explain")):
             return None
         try:
             found = app.views.read_key(table.decode("latin-1"), key_parts(path))
