@@ -70,6 +70,7 @@ class RemoteTable:
 
     def get(
         self,
+        /,
         *key: Any,
         at_least: int | None = None,
         wait: Wait = None,
