@@ -18,11 +18,13 @@ from keyfold.engine.internal_columns import OP
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.savepoint.manifest import SavedFile, SavedTable, Savepoint
 from keyfold.engine.savepoint.savepoints import Savepoints
+from keyfold.engine.status.batch_times import BatchTimes
 from keyfold.engine.status.size_history import SizeHistory
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.engine.storage.stored_app import StoredApp, StoredTable
 from keyfold.plan.describe.as_json import to_dict
+from keyfold.read.batch_times import BatchTime
 from keyfold.read.metrics import RunStatus, TableStatus
 from keyfold.views.contract import ViewSchema
 from tests.cli.conftest import columns
@@ -250,13 +252,33 @@ def trends(place: AppHome, at: datetime, minutes: int = 75) -> None:
                 batch=minute,
                 rows=rows[name],
                 batch_ms=round(chance.uniform(500, 900)),
-                keys=100 * number + 3 * minute,
+                keys=300 + 40 * minute if name == "customers" else 100 * number,
                 state_bytes=2_000_000 * number + 21_000 * minute,
                 late=late if name == "per_minute" else 0,
                 rejected=rejected if name == "region_totals" else 0,
                 lag_seconds=chance.uniform(40, 80),
             )
         history.add(RunStatus(at=at - (minutes - minute) * MINUTE, tables=tables))
+
+
+def batch_times(place: AppHome, start: datetime) -> None:
+    """Where the time of batches went: those of region_totals take longer and longer, two wait for a sink."""
+    chance, found = random.Random(17), {}
+    for name, batches in (("region_totals", BATCHES), ("visits", 2)):
+        found[name] = [
+            BatchTime(
+                batch=number,
+                at=start + number * MINUTE,
+                rows=18_000,
+                plan=round(chance.uniform(60, 90)),
+                fold=round(chance.uniform(330, 400) * (1 + number / 60)),
+                wait=420 if number in (30, 31) else 0,
+                commit=round(chance.uniform(70, 110)),
+                view=round(chance.uniform(90, 140)),
+            )
+            for number in range(batches)
+        ]
+    BatchTimes(place).add(found)
 
 
 def fill(home: Path, now: datetime | None = None) -> AppHome:
@@ -280,6 +302,7 @@ def fill(home: Path, now: datetime | None = None) -> AppHome:
     place.write_plan(StoredApp(read, declared=to_dict(shop().spec()), app="shop"))
     savepoints(place, at)
     trends(place, at)
+    batch_times(place, start)
     stopped = AppHome(home / "bank")
     stopped.path.mkdir()
     accounts = ViewSchema("accounts", columns(iban="string"), columns(balance="decimal(20,2)"))

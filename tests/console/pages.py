@@ -17,6 +17,7 @@ PAGES: Final = {
     "explained": f"{TOTALS}/keys/africa/explain?batch=20",
     "unexplained": f"{SHOP}/tables/customers/keys/c3/explain",
     "batches": f"{TOTALS}/batches",
+    "failed-batches": f"{SHOP}/tables/visits/batches",
     "rejected": f"{TOTALS}/side/rejected",
     "late": f"{SHOP}/tables/per_minute/side/late",
     "duplicate": f"{SHOP}/tables/pairs/side/duplicate",

@@ -241,6 +241,18 @@ def test_the_topology_runs_from_left_to_right_and_on_a_phone_down(desktop: Watch
     assert next_narrow["x"] + next_narrow["width"] <= PHONE[0]
 
 
+def test_batches_show_where_their_time_went_and_what_failed(desktop: Watched) -> None:
+    page = desktop.open(PAGES["batches"])
+    times = page.get_by_role("img", name="Time of 48 batches")
+    expect(times.locator("g")).to_have_count(48)
+    expect(times.locator("g").nth(30).locator("title")).to_contain_text("wait 420 ms")
+    for phase in ("plan", "fold", "wait", "commit", "view"):
+        expect(page.locator("main .legend").first).to_contain_text(phase)
+    desktop.open(PAGES["failed-batches"])
+    failed = page.get_by_role("img", name="Time of 2 batches").locator("g.failed title")
+    expect(failed).to_have_text("batch 2 has failed: DIVIDE_BY_ZERO: Division by zero in pages / n")
+
+
 def test_health_says_what_to_do_worst_first(desktop: Watched) -> None:
     page = desktop.open(PAGES["health"])
     found = page.locator("main section")

@@ -95,6 +95,29 @@ export interface BatchList {
   /** How many batches the log has. */
   total: number;
   batches: Record<string, unknown>[];
+  /** Where the time of the newest batches went, oldest first; also of batches that have left the log. */
+  times: BatchTime[];
+  /** What has stopped the table. */
+  failures: Failure[];
+}
+
+/** A batch that has ended, and the milliseconds that its phases took; null where one was not measured. */
+export interface BatchTime {
+  batch: number;
+  /** When it began. */
+  at: string;
+  /** Rows that it read. */
+  rows: number;
+  /** Finding its input and planning it. */
+  plan: number;
+  /** Reading rows, folding them and writing the log. */
+  fold: number;
+  /** Waiting for followers that are too far behind. */
+  wait: number | null;
+  /** Committing state and positions. */
+  commit: number;
+  /** Writing the view, which goes on beside the next batch. */
+  view: number | null;
 }
 
 /** A new version of a row; a delete has the columns of the key alone. */

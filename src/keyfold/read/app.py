@@ -15,15 +15,16 @@ from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.errors import HomeUnusable, QueryError, choice, did_you_mean
+from keyfold.read import batch_times, positions, rejections, side_outputs
 from keyfold.read import batches as log_batches
 from keyfold.read import health as app_health
 from keyfold.read import history as key_history
 from keyfold.read import late as late_rows
-from keyfold.read import positions, rejections, side_outputs
 from keyfold.read import status as app_status
 from keyfold.read import topology as app_topology
 from keyfold.read import trends as app_trends
 from keyfold.read.advice import AppHealth, Facts
+from keyfold.read.batch_times import BatchTime
 from keyfold.read.batches import LogBatches
 from keyfold.read.changes import TableChanges
 from keyfold.read.explain import explanation
@@ -172,6 +173,10 @@ class AppReader:
     def batches(self, name: str, newest: int | None = None) -> LogBatches:
         """The batches in the log of a table or stream: all, or the newest ones."""
         return log_batches.of(self.log(name), newest)
+
+    def batch_times(self, name: str) -> list[BatchTime]:
+        """Where the time of the newest batches of a table or stream went, oldest first."""
+        return batch_times.read(self.home).get(name, [])
 
     def history(self, table: str, key: Sequence[str]) -> Iterator[Change]:
         """The changes of a key that the log still has, or of all keys that begin with these values."""

@@ -14,6 +14,7 @@ _BEHIND_BATCHES: Final = 20
 _ONE_PARTITION: Final = 0.8
 _FEW_MESSAGES: Final = 1_000
 _GROWTH_SHARE: Final = 0.01
+_GROWTH_KEYS: Final = 1_000
 _GROWTH_SECONDS: Final = 600.0
 _CLOSING: Final = ("tumbling", "sliding", "session")
 """The kinds of windows that let go of their state when they close."""
@@ -121,4 +122,6 @@ def _growth(points: Sequence[TrendPoint]) -> tuple[float, int] | None:
     seconds = (last.at - first.at).total_seconds()
     gained = (last.keys or 0) - (first.keys or 0)
     per_hour = gained * 3600 / seconds if seconds >= _GROWTH_SECONDS else 0.0
-    return (per_hour, last.keys or 0) if per_hour > max(1.0, _GROWTH_SHARE * (last.keys or 0)) else None
+    return (
+        (per_hour, last.keys or 0) if per_hour > max(_GROWTH_KEYS, _GROWTH_SHARE * (last.keys or 0)) else None
+    )

@@ -110,16 +110,16 @@ SAID: dict[str, tuple[Facts, list[tuple[str, str]]]] = {
     ),
     "a lookup": (facts(lookups={"names": LOOKUP}), [("warn", "Lookup names could not be reloaded")]),
     "growth without ttl": (
-        facts(declared={"ttl": None}, keys=[1000, 1100, 1200]),
-        [("hint", "totals grows by 600 keys an hour and has no ttl")],
+        facts(declared={"ttl": None}, keys=[10_000, 11_000, 12_000]),
+        [("hint", "totals grows by 6,000 keys an hour and has no ttl")],
     ),
-    "growth with ttl": (facts(keys=[1000, 1100, 1200]), []),
+    "growth with ttl": (facts(keys=[10_000, 11_000, 12_000]), []),
     "growth of windows that close": (
-        facts(declared={"window": {"kind": "tumbling"}}, keys=[1000, 1100, 1200]),
+        facts(declared={"window": {"kind": "tumbling"}}, keys=[10_000, 11_000, 12_000]),
         [],
     ),
     "growth of last rows": (
-        facts(declared={"window": {"kind": "last"}}, keys=[1000, 1100, 1200]),
+        facts(declared={"window": {"kind": "last"}}, keys=[10_000, 11_000, 12_000]),
         [("hint", "has no ttl")],
     ),
     "hardly any growth": (facts(declared={"ttl": None}, keys=[100_000, 100_001, 100_002]), []),

@@ -8,7 +8,9 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from keyfold.engine.batch.durations import Durations
 from keyfold.engine.batch.hook import TableHook
+from keyfold.engine.followers.view import ViewFollower
 from keyfold.engine.status.backlog import Backlog
 from keyfold.engine.status.message_metrics import message_metrics
 from keyfold.engine.status.query_metrics import QueryMonitor
@@ -65,6 +67,9 @@ class TableMonitor(QueryMonitor):
             duplicates=self._hook.counts["duplicate"],
             dropped_partials=self._hook.counts["dropped_partial"],
         )
+
+    def _view_took(self) -> Durations | None:
+        return next((one.took for one in self._hook.followers if isinstance(one, ViewFollower)), None)
 
     def _read_position(self) -> Position | None:
         # What a store that can't be reached says last still holds: the view waits for it.

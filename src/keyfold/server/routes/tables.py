@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from keyfold.errors import HomeUnusable
-from keyfold.read.metrics import TableStatus
+from keyfold.read.batch_times import BatchTime
+from keyfold.read.metrics import Failure, TableStatus
 from keyfold.read.positions import Follower
 from keyfold.server import parameters
 from keyfold.server.answers import OfTable
@@ -54,6 +55,10 @@ class BatchList(OfTable):
     total: int
     """How many batches the log has."""
     batches: Sequence[Mapping[str, Any]]
+    times: Sequence[BatchTime]
+    """Where the time of the newest batches went, oldest first; also of batches that have left the log."""
+    failures: Sequence[Failure]
+    """What has stopped the table."""
 
 
 def get_table(call: Call) -> TableDocument:
@@ -79,12 +84,18 @@ def _lines(columns: Sequence[Column]) -> list[ColumnLine]:
 
 
 def list_batches(call: Call) -> BatchList:
-    """The newest batches of a table's log: when, how many rows of each kind, and how many bytes.
+    """The newest batches of a table's log: when, how many rows of each kind, how many bytes, how long.
 
     The log may be ahead of the view, of which `batch` tells.
     """
     found = call.app.batches(call.view.table, call.values["limit"])
-    return BatchList(**call.view.fields(), **found.document(), total=found.total)
+    return BatchList(
+        **call.view.fields(),
+        **found.document(),
+        total=found.total,
+        times=call.app.batch_times(call.view.table)[-call.values["limit"] :],
+        failures=[one for one in call.app.status().failures if one.table == call.view.table],
+    )
 
 
 _LIMIT: Final = parameters.integer(
