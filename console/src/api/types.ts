@@ -84,6 +84,8 @@ export interface BatchList {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */
@@ -134,10 +136,13 @@ export interface ColumnLine {
   type: string;
 }
 
-/** Any error. About a table it also has batch, watermark and age of its view. */
+/** Any error. About a table it also has batch, position, watermark and age of its view. */
 export interface Error {
   error: { reason: "not_found" | "not_ready" | "behind_bound" | "too_old" | "bad_request" | "unauthorized" | "forbidden" | "not_allowed" | "not_acceptable" | "too_large" | "gone" | "failed"; status: number; what: string; where: string | null; given: string | null; hint: string | null; near: string[] };
+  /** What the view has of `after`, by partition or table; null if nothing. */
+  present?: Record<string, string | null>;
   batch?: number | null;
+  position?: string;
   watermark?: string | null;
   age?: number | null;
 }
@@ -161,6 +166,8 @@ export interface ExplanationDocument {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */
@@ -196,6 +203,8 @@ export interface HistoryDocument {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */
@@ -243,6 +252,8 @@ export interface RowDocument {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */
@@ -256,6 +267,8 @@ export interface RowsDocument {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */
@@ -272,6 +285,8 @@ export interface RowsOfKeys {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */
@@ -292,6 +307,8 @@ export interface SideRows {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */
@@ -351,6 +368,7 @@ export interface StreamStatus {
   rejected?: number | null;
   rejecting?: Rejecting | null;
   all_rejected?: boolean;
+  all_runs?: Work | null;
 }
 
 /** A table: its columns, its status, and how far its followers are. */
@@ -359,6 +377,8 @@ export interface TableDocument {
   table: string;
   /** The last batch that the view shows; null before the first one. */
   batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
   /** The event time up to which windows are closed, as of that batch. */
   watermark: string | null;
   /** Seconds since that batch was committed. */
@@ -402,6 +422,9 @@ export interface TableStatus {
   all_rejected?: boolean;
   duplicates?: number | null;
   dropped_partials?: number | null;
+  /** From the event time of the newest row that the last batch read until the batch was committed. */
+  latency_seconds?: number | null;
+  all_runs?: Work | null;
   /** Since when columns that a migration added cover rows, as app.json records it. */
   since?: Record<string, Record<string, unknown>>;
   /** What the table began with, if not with its stream, as app.json records it. */
@@ -455,4 +478,12 @@ export interface TrendPoint {
 export interface Trends {
   app: string;
   tables: Record<string, TrendPoint[]>;
+}
+
+/** What a query has read and how long its batches took, in all runs that have published it. */
+export interface Work {
+  rows?: number;
+  seconds?: number;
+  /** The seconds of each part of a batch: offsets, plan, fold, commit, other. */
+  phases?: Record<string, number>;
 }

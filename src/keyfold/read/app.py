@@ -15,15 +15,15 @@ from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.errors import HomeUnusable, QueryError, choice, did_you_mean
-from keyfold.read import batch_times, positions, rejections, side_outputs
+from keyfold.read import batch_times, positions, rejections, side_outputs, wanted
 from keyfold.read import batches as log_batches
-from keyfold.read import health as app_health
 from keyfold.read import history as key_history
 from keyfold.read import late as late_rows
 from keyfold.read import status as app_status
 from keyfold.read import topology as app_topology
 from keyfold.read import trends as app_trends
-from keyfold.read.advice import AppHealth, Facts
+from keyfold.read.advice import health as app_health
+from keyfold.read.advice.facts import AppHealth, Facts
 from keyfold.read.batch_times import BatchTime
 from keyfold.read.batches import LogBatches
 from keyfold.read.changes import TableChanges
@@ -38,8 +38,8 @@ from keyfold.read.side_rows import DuplicateRow, LateRow, RejectedRow
 from keyfold.read.status import AppStatus
 from keyfold.read.topology import Topology
 from keyfold.read.trends import Trends
-from keyfold.views.contract import ViewStore
-from keyfold.views.reader import TableReader
+from keyfold.views.contract import Position, ViewStore
+from keyfold.views.reader import TableReader, Wait, seconds
 
 
 class AppReader:
@@ -93,9 +93,12 @@ class AppReader:
         """Since when columns that a migration added cover rows; others cover all."""
         return self.stored.table(table).since
 
-    def status(self) -> AppStatus:
-        """The last status that the app published, and whether it still holds."""
-        return app_status.status(self.home, self.views)
+    def status(self, *, views: bool = True) -> AppStatus:
+        """The last status that the app published, and whether it still holds.
+
+        `views`: whether views are read of tables that have none, such as of an app that was never up.
+        """
+        return app_status.status(self.home, self.views if views else None)
 
     def topology(self) -> Topology:
         """The streams, lookups, tables and sinks of the last start, and which reads which."""
@@ -141,6 +144,16 @@ class AppReader:
     def progress(self, table: str) -> Progress:
         """How far a table is, and how far its views, its sinks and the tables that read it are."""
         return positions.progress(self.home, self.table_name(table))
+
+    def wait(self, table: str, after: str, wait: Wait = None) -> Position | None:
+        """Waits until the view of a table shows what is at a position, and returns where the view then is.
+
+        `after` is the position of a message, as Kafka tells its producer: `orders/3@1234`, of topic,
+        partition and offset; or one of a server's answers or change feeds; several with commas. It waits for
+        at most `wait`, by default not at all; then it is a `QueryError` behind_bound.
+        """
+        name = self.table_name(table)
+        return wanted.wait(self.home, self.views, name, wanted.parse(after), seconds(wait, name))
 
     # Rows that were not folded
 

@@ -12,6 +12,7 @@ from keyfold.errors import QueryError, near
 from keyfold.server.console.static import Console
 from keyfold.server.endpoint import Endpoint, error_response
 from keyfold.server.guard import Guard
+from keyfold.server.metrics.timed import Timed
 from keyfold.server.point_reads import PointReads
 from keyfold.server.route import Route
 from keyfold.server.route_table import ROUTES
@@ -26,7 +27,8 @@ def application(home: ServedHome, hosts: Iterable[bytes]) -> ASGIApp:
         for path in route.paths
     ]
     router = Router(paths, redirect_slashes=False, default=_Unknown(ROUTES))
-    return Guard(PointReads(Console(_Methods(router, paths)), home), hosts)
+    guarded = Guard(PointReads(Console(_Methods(router, paths)), home), hosts)
+    return Timed(guarded, home.requests)
 
 
 def _starlette(path: str) -> str:

@@ -17,7 +17,7 @@ from keyfold.server import answers, freshness
 from keyfold.server.answers import JSON, Streamed
 from keyfold.server.error_body import error_document, status_of
 from keyfold.server.parameters import read_query
-from keyfold.server.route import Call, Route
+from keyfold.server.route import IN_SCOPE, Call, Route
 from keyfold.server.served_home import ServedHome
 from keyfold.server.streaming import streamed
 
@@ -32,6 +32,7 @@ class Endpoint:
         self._route, self._home = route, home
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[IN_SCOPE] = self._route
         request = Request(scope, receive)
         with suppress(ClientDisconnect):
             response = await self._response(request)
@@ -74,7 +75,7 @@ class Endpoint:
                 return Response(status_code=304, headers=headers)
         found = route.handle(call)
         if isinstance(found, Streamed):
-            return streamed(found, headers)
+            return streamed(found, headers, self._home.requests)
         return Response(answers.encode(found), headers=headers, media_type=JSON)
 
 

@@ -15,6 +15,8 @@ from keyfold.server import freshness
 from keyfold.server.answers import JSON
 from keyfold.server.freshness import View
 from keyfold.server.key_paths import key_parts
+from keyfold.server.route import IN_SCOPE
+from keyfold.server.routes.keys import GET_ROW
 from keyfold.server.served_home import ServedHome
 
 _MEDIA: Final = (b"content-type", JSON.encode())
@@ -32,6 +34,7 @@ class PointReads:
         if answer is None:
             await self._app(scope, receive, send)
             return
+        scope[IN_SCOPE] = GET_ROW
         status, headers, body = answer
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})

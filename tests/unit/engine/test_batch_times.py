@@ -10,6 +10,7 @@ from keyfold.engine.batch.durations import Durations
 from keyfold.engine.followers.view import ViewFollower
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.status.batch_times import BatchTimes, of_report, with_waits
+from keyfold.engine.status.query_metrics import phases
 from keyfold.engine.storage.layout import AppHome
 from keyfold.read import batch_times
 from keyfold.read.batch_times import MOST, BatchTime
@@ -35,17 +36,19 @@ def ended(batch: int) -> BatchTime:
     return BatchTime(batch, AT, 1, 2, 3, None, 4, None)
 
 
-def test_spark_reports_phases_of_batches_that_have_ended() -> None:
-    found = of_report(report(3, **SPARK, commitOffsets=30, triggerExecution=1000))
-    assert found == BatchTime(3, AT, 70, 40, 900, None, 60, None)
-    assert of_report(report(4, latestOffset=10, triggerExecution=10)) is None
-    # What a report lacks took no time.
-    assert of_report(report(5, addBatch=7)) == BatchTime(5, AT, 70, 0, 7, None, 0, None)
+def of(batch: int, **durations: int) -> BatchTime:
+    return of_report(report(batch, **durations), phases(durations))
+
+
+def test_phases_are_those_of_sparks_report() -> None:
+    found = of(3, **SPARK, commitOffsets=30, triggerExecution=1000)
+    # Writing down what a batch reads is a part of committing, as is what Spark does not name.
+    assert found == BatchTime(3, AT, 70, 31, 900, None, 69, None)
+    assert of(5, addBatch=7, triggerExecution=7) == BatchTime(5, AT, 70, 0, 7, None, 0, None)
 
 
 def test_a_wait_is_not_folding() -> None:
-    found = of_report(report(3, **SPARK))
-    assert found is not None
+    found = of(3, **SPARK, triggerExecution=940)
     waited = with_waits(found, 0.25, 0.031)
     assert (waited.fold, waited.wait, waited.view) == (650, 250, 31)
     assert with_waits(found, 7.0, None).fold == 0

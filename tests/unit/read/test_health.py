@@ -13,8 +13,8 @@ import pytest
 
 from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.storage.stored_app import StoredApp
-from keyfold.read.advice import Advice, Facts
-from keyfold.read.health import health
+from keyfold.read.advice.facts import Advice, Facts
+from keyfold.read.advice.health import health
 from keyfold.read.metrics import Failure, LookupStatus, Rejecting, SlowestPartition, TableStatus
 from keyfold.read.positions import Follower
 from keyfold.read.status import AppStatus

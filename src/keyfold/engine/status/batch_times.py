@@ -6,26 +6,20 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from keyfold.engine.storage.files import replace_file
 from keyfold.engine.storage.layout import AppHome
 from keyfold.read.batch_times import FILE, MOST, BatchTime, read
 
-_PLAN: Final = ("latestOffset", "getBatch", "queryPlanning", "walCommit")
-_FOLD: Final = "addBatch"
 
-
-def of_report(report: Mapping[str, Any]) -> BatchTime | None:
-    """The phases of a batch from Spark's progress report; None if it has not ended."""
-    durations: Mapping[str, int] = report.get("durationMs") or {}
-    if _FOLD not in durations:
-        return None
-    plan, fold = sum(int(durations.get(name, 0)) for name in _PLAN), int(durations[_FOLD])
-    whole = int(durations.get("triggerExecution", plan + fold))
+def of_report(report: Mapping[str, Any], phases: Mapping[str, int]) -> BatchTime:
+    """A batch that Spark has reported as done, with the milliseconds of its phases."""
     at = datetime.fromisoformat(report["timestamp"]).astimezone(UTC)
-    rows, commit = int(report["numInputRows"]), max(0, whole - plan - fold)
-    return BatchTime(int(report["batchId"]), at, rows, plan, fold, None, commit, None)
+    plan = phases.get("offsets", 0) + phases.get("plan", 0)
+    commit = phases.get("commit", 0) + phases.get("other", 0)
+    rows = int(report["numInputRows"])
+    return BatchTime(int(report["batchId"]), at, rows, plan, phases.get("fold", 0), None, commit, None)
 
 
 def with_waits(found: BatchTime, waited: float | None, view: float | None) -> BatchTime:

@@ -161,6 +161,7 @@ KEYS_BODY: Final = {
 _LIMIT: Final = parameters.integer(
     "limit", "How many changes at most: the newest ones.", least=1, most=10_000, default=1_000
 )
+GET_ROW: Final = Route("get_row", f"{OF_TABLE}/keys/{{key}}", get_row, RowDocument, cached=True)
 _BATCH: Final = parameters.integer("batch", "The batch of the change; the newest one without it.", least=0)
 ROUTES: Final = (
     Route(
@@ -177,7 +178,7 @@ ROUTES: Final = (
         HistoryDocument | RowDocument,
         (_LIMIT,),
     ),
-    Route("get_row", f"{OF_TABLE}/keys/{{key}}", get_row, RowDocument, cached=True),
+    GET_ROW,
     Route(
         "get_rows_of_keys",
         f"{OF_TABLE}/batch-get",

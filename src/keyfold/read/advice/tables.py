@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from keyfold.read.advice import Advice, Facts, of_failure
+from keyfold.read.advice.facts import Advice, Facts, of_failure
 from keyfold.read.metrics import TableStatus
 from keyfold.read.trends import TrendPoint
 
