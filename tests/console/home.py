@@ -22,6 +22,7 @@ from keyfold.engine.status.batch_times import BatchTimes
 from keyfold.engine.status.size_history import SizeHistory
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
+from keyfold.engine.storage.state_digest import FamilyDigest
 from keyfold.engine.storage.stored_app import StoredApp, StoredTable
 from keyfold.plan.describe.as_json import to_dict
 from keyfold.read.batch_times import BatchTime
@@ -322,14 +323,19 @@ def fill(home: Path, now: datetime | None = None) -> AppHome:
 
 
 def savepoints(place: AppHome, at: datetime) -> None:
-    """Two savepoints of the app."""
+    """Two savepoints of the app, of which one was read back, and files of the state of a table."""
     saved = SavedFile("tables/region_totals/log/0.json", 412_000_000, "ab")
     for name, days, why in (("before-upgrade", 1, "Spark 4.3"), ("nightly", 0, None)):
-        when, tables = at - timedelta(days=days, hours=2), {"region_totals": SavedTable(1, None, (), 4, ())}
+        state = (FamilyDigest(0, "default", 4, "ab"),) if why else None
+        tables = {"region_totals": SavedTable(1, None, (), 4, state)}
+        when = at - timedelta(days=days, hours=2)
         made = Savepoint(
             name, "shop", when, "ada", why, why is None, "4.3.0", 1, tables, (saved,), None, True
         )
         Savepoints(place).add(made)
+    checkpoint = place.table(REGION_TOTALS.table).storage.below("checkpoint")
+    for partition, size in enumerate((210_000, 198_000, 420_000, 189_000)):
+        checkpoint.put(f"state/0/{partition}/47_a.zip", b"0" * size)
 
 
 @contextmanager

@@ -18,6 +18,8 @@ PAGES: Final = {
     "unexplained": f"{SHOP}/tables/customers/keys/c3/explain",
     "batches": f"{TOTALS}/batches",
     "failed-batches": f"{SHOP}/tables/visits/batches",
+    "state": f"{TOTALS}/state",
+    "no-state": f"{SHOP}/tables/customers/state",
     "rejected": f"{TOTALS}/side/rejected",
     "late": f"{SHOP}/tables/per_minute/side/late",
     "duplicate": f"{SHOP}/tables/pairs/side/duplicate",

@@ -253,6 +253,19 @@ def test_batches_show_where_their_time_went_and_what_failed(desktop: Watched) ->
     expect(failed).to_have_text("batch 2 has failed: DIVIDE_BY_ZERO: Division by zero in pages / n")
 
 
+def test_the_state_shows_partitions_and_savepoints(desktop: Watched) -> None:
+    page = desktop.open(PAGES["state"])
+    expect(page.get_by_role("list", name="Size by partition").get_by_role("listitem")).to_have_count(4)
+    expect(page.locator("main")).to_contain_text("The largest partition is 1.65 times the mean")
+    rows = page.get_by_role("region", name="Savepoints of region_totals").get_by_role("row")
+    expect(rows).to_have_count(3)
+    expect(rows.nth(1)).to_contain_text("not read back")
+    expect(rows.nth(2)).to_contain_text("4")
+    page.keyboard.press("/")
+    page.keyboard.type("totals batches")
+    expect(page.get_by_role("option")).to_have_count(2)
+
+
 def test_health_says_what_to_do_worst_first(desktop: Watched) -> None:
     page = desktop.open(PAGES["health"])
     found = page.locator("main section")

@@ -226,6 +226,13 @@ export interface LookupStatus {
   error: string | null;
 }
 
+/** The files of one partition of the state, with the earlier versions that Spark retains. */
+export interface PartitionSize {
+  partition: number;
+  files: number;
+  bytes: number;
+}
+
 /** That rows of every app can be read, and in which state each app is. */
 export interface Readiness {
   status: "ready";
@@ -295,6 +302,19 @@ export interface RowsOfKeys {
   rows: (Record<string, unknown> | null)[];
 }
 
+/** A savepoint that has the table. */
+export interface SavedState {
+  savepoint: string;
+  at: string;
+  batch: number | null;
+  /** Of the table's files in it, which the home may share. */
+  bytes: number;
+  /** How many rows the state has, if it was read back when the savepoint was made. */
+  rows: number | null;
+  /** The savepoint before it that has the same state, by the checksums of all rows. */
+  same_as: string | null;
+}
+
 /** The savepoints of an app, as `keyfold savepoint list --json` prints them. */
 export interface SavepointList {
   app: string;
@@ -350,6 +370,30 @@ export interface SourceRow {
   row: Record<string, unknown>;
   /** The row before a change of a table; it may have been of the key, and the row after it no longer is. */
   before: Record<string, unknown> | null;
+}
+
+/** The size of a table's state, and what savepoints have of it. */
+export interface StateDocument {
+  app: string;
+  table: string;
+  /** The last batch that the view shows; null before the first one. */
+  batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
+  /** The event time up to which windows are closed, as of that batch. */
+  watermark: string | null;
+  /** Seconds since that batch was committed. */
+  age: number | null;
+  state: StateSizes;
+}
+
+/** The size of a table's state, by partition, and the savepoints that have the table, oldest first. */
+export interface StateSizes {
+  bytes: number;
+  /** The largest partition relative to the mean: 1 is even. A batch takes as long as its largest one. */
+  skew: number | null;
+  partitions: PartitionSize[];
+  savepoints: SavedState[];
 }
 
 /** The metrics of a stream that has a log. */

@@ -15,7 +15,7 @@ from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.errors import HomeUnusable, QueryError, choice, did_you_mean
-from keyfold.read import batch_times, positions, rejections, side_outputs, wanted
+from keyfold.read import batch_times, positions, rejections, side_outputs, state_sizes, wanted
 from keyfold.read import batches as log_batches
 from keyfold.read import history as key_history
 from keyfold.read import late as late_rows
@@ -35,6 +35,7 @@ from keyfold.read.names import Names, stored_names
 from keyfold.read.positions import Follower, Progress
 from keyfold.read.rejections import Rejections
 from keyfold.read.side_rows import DuplicateRow, LateRow, RejectedRow
+from keyfold.read.state_sizes import StateSizes
 from keyfold.read.status import AppStatus
 from keyfold.read.topology import Topology
 from keyfold.read.trends import Trends
@@ -180,6 +181,10 @@ class AppReader:
     def duplicates(self, table: str) -> list[DuplicateRow]:
         """The duplicates of a table that `distinct(record_duplicates=True)` recorded, oldest batch first."""
         return side_outputs.duplicates(TableLog(self.home.table(self.table_name(table)).log_files))
+
+    def state_sizes(self, table: str) -> StateSizes:
+        """The size of a table's state by partition, and what savepoints have of it, without reading it."""
+        return state_sizes.of(self.home, self.table_name(table), self.savepoints())
 
     # Logs
 

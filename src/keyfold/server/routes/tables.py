@@ -11,6 +11,7 @@ from keyfold.errors import HomeUnusable
 from keyfold.read.batch_times import BatchTime
 from keyfold.read.metrics import Failure, TableStatus
 from keyfold.read.positions import Follower
+from keyfold.read.state_sizes import StateSizes
 from keyfold.server import parameters
 from keyfold.server.answers import OfTable
 from keyfold.server.route import OF_TABLE, Call, Route
@@ -61,6 +62,13 @@ class BatchList(OfTable):
     """What has stopped the table."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class StateDocument(OfTable):
+    """The size of a table's state, and what savepoints have of it."""
+
+    state: StateSizes
+
+
 def get_table(call: Call) -> TableDocument:
     """A table: its columns with their types, its status and its position, and those of its followers."""
     schema, found = call.table.schema, call.app.status().tables
@@ -98,10 +106,20 @@ def list_batches(call: Call) -> BatchList:
     )
 
 
+def get_state(call: Call) -> StateDocument:
+    """The size of a table's state by partition, how even it is, and the savepoints that have the table.
+
+    The sizes are those of files on disk, with the earlier versions that Spark retains: the state itself is
+    not read. `keyfold state size` reads it, and names its largest keys.
+    """
+    return StateDocument(**call.view.fields(), state=call.app.state_sizes(call.view.table))
+
+
 _LIMIT: Final = parameters.integer(
     "limit", "How many batches at most: the newest ones.", least=1, most=10_000, default=100
 )
 ROUTES: Final = (
     Route("get_table", OF_TABLE, get_table, TableDocument),
+    Route("get_state", f"{OF_TABLE}/state", get_state, StateDocument),
     Route("list_batches", f"{OF_TABLE}/batches", list_batches, BatchList, (_LIMIT,)),
 )
