@@ -54,7 +54,13 @@ PER_MINUTE = ViewSchema(
 VISITS = ViewSchema("visits", columns(visit="string"), columns(pages="long"))
 LONG_VISITS = ViewSchema("long_visits", columns(pages="long"), columns(visits="long"))
 PAIRS = ViewSchema("pairs", columns(a="string", b="long"), columns(v="string"))
-SHOP: Final = (REGION_TOTALS, CUSTOMERS, PER_MINUTE, VISITS, LONG_VISITS, PAIRS)
+PROBES = ViewSchema(
+    "probes",
+    columns(customer="string", match_id="string"),
+    columns(started="timestamp", ended="timestamp", spent="double"),
+    help="several small orders, then a large one",
+)
+SHOP: Final = (REGION_TOTALS, CUSTOMERS, PER_MINUTE, VISITS, LONG_VISITS, PAIRS, PROBES)
 
 
 @dataclass
@@ -93,6 +99,10 @@ def shop() -> kf.App:
     orders.by("customer").table(
         CUSTOMERS.table, orders="count(*)", spent="sum(amount)", favourite="max_by(product, amount)"
     )
+    probe, strike = kf.step("probe", "amount < 5", times=(2, None)), kf.step("strike", "amount > 200")
+    refund = kf.no("refund", "amount = 0")
+    spent = {"spent": "strike[0].amount"}
+    orders.by("customer").pattern(PROBES.table, probe >> refund >> strike, within="10 minutes", returns=spent)
     views, visitors = "count(*)", "approx_count_distinct(visit)"
     clicks.by("page").tumbling("1 minute").table(PER_MINUTE.table, views=views, visitors=visitors)
     visits = clicks.by("visit").table(VISITS.table, pages="count(*)")
@@ -162,6 +172,16 @@ def per_minute(start: datetime) -> list[Batch]:
         )
         found.append(Batch(rows, {"late": late}))
     return found
+
+
+def probes(start: datetime) -> list[Batch]:
+    """Matches of a pattern, of unlike length."""
+    chance, rows = random.Random(19), []
+    for number in range(18):
+        begun = start + number * 2 * MINUTE
+        ended = begun + timedelta(seconds=chance.uniform(40, 560))
+        rows.append((f"c{number * 11 % 40}", f"m{number}", begun, ended, round(chance.uniform(210, 900), 2)))
+    return [Batch(rows)]
 
 
 def few(*rows: tuple[Any, ...]) -> list[Batch]:
@@ -294,6 +314,7 @@ def fill(home: Path, now: datetime | None = None) -> AppHome:
         PER_MINUTE: per_minute(start),
         VISITS: few(("v1", 3), ("v2", 9)),
         LONG_VISITS: few((3, 1), (9, 1)),
+        PROBES: probes(start),
         PAIRS: few(("home", 1, "v1"), ("a/b", -5, "ä%"), ("", 7, None)),
     }
     for schema, batches in made.items():
@@ -351,6 +372,7 @@ def running(place: AppHome, now: datetime | None = None) -> Iterator[None]:
             "per_minute": table_status(BATCHES, at, late=5, **clicks, state_bytes=38_000_000),
             "visits": table_status(1, at, running=False, rows_per_second=0, keys=2),
             "long_visits": table_status(1, at, rows_per_second=0, keys=2, state_bytes=90_000),
+            "probes": table_status(1, at, keys=18, rows_per_second=12.0, state_bytes=640_000),
             "pairs": table_status(
                 1, at, keys=3, messages_left=18_400, rows_per_second=640.0, batch_ms=3100, state_bytes=1_100
             ),

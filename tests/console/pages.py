@@ -18,6 +18,7 @@ PAGES: Final = {
     "unexplained": f"{SHOP}/tables/customers/keys/c3/explain",
     "batches": f"{TOTALS}/batches",
     "failed-batches": f"{SHOP}/tables/visits/batches",
+    "pattern": f"{SHOP}/tables/probes/pattern",
     "state": f"{TOTALS}/state",
     "no-state": f"{SHOP}/tables/customers/state",
     "rejected": f"{TOTALS}/side/rejected",
@@ -39,5 +40,6 @@ WRONG: Final = {
     "no-app": "/apps/shap",
     "no-table": f"{SHOP}/tables/region_total",
     "no-key": f"{TOTALS}/keys/afrika",
+    "no-pattern": f"{TOTALS}/pattern",
     "no-column": f"{TOTALS}?regoin=eu",
 }

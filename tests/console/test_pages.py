@@ -58,6 +58,7 @@ def test_a_page_shows_its_data_and_lets_everybody_in(
         ("no-app", "No app shap in"),
         ("no-table", "region_total"),
         ("no-key", "No row has this key"),
+        ("no-pattern", "region_totals has no pattern"),
         ("no-column", "regoin"),
     ],
 )
@@ -264,6 +265,23 @@ def test_the_state_shows_partitions_and_savepoints(desktop: Watched) -> None:
     page.keyboard.press("/")
     page.keyboard.type("totals batches")
     expect(page.get_by_role("option")).to_have_count(2)
+
+
+def test_a_pattern_is_a_graph_and_its_matches_a_timeline(desktop: Watched) -> None:
+    page = desktop.open(f"{SHOP}/tables/probes")
+    page.get_by_role("link", name="Pattern").click()
+    expect(page).to_have_url(f"{desktop.url}{PAGES['pattern']}")
+    graph = page.get_by_role("region", name="The steps of the pattern").locator("svg")
+    expect(graph).to_contain_text("amount > 200")
+    expect(graph).to_contain_text(">>, no refund")
+    matches = page.get_by_role("list", name="Matches by time").get_by_role("listitem")
+    expect(matches).to_have_count(18)
+    matches.first.get_by_role("link").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("m16")
+    # A table without a pattern has no such page.
+    desktop.open(TOTALS)
+    expect(page.get_by_role("link", name="Batches")).to_be_visible()
+    expect(page.get_by_role("link", name="Pattern")).to_have_count(0)
 
 
 def test_health_says_what_to_do_worst_first(desktop: Watched) -> None:

@@ -233,6 +233,51 @@ export interface PartitionSize {
   bytes: number;
 }
 
+/** A pattern as declared. */
+export interface Pattern {
+  sequence: string;
+  within: string | null;
+  skip: string;
+  order: string;
+  timeouts: boolean;
+  limit: number | null;
+  returns: Record<string, string>;
+  /** Empty if an earlier version has recorded the app. */
+  steps: PatternStep[];
+  arrows: PatternArrow[];
+}
+
+/** That one step may follow another. */
+export interface PatternArrow {
+  /** The number of a step; null is the begin. */
+  source: number | null;
+  /** The number of a step; null is the match. */
+  target: number | null;
+  /** How: `>>` (the next row that fits), `then` (the very next row), `any`; and what must not come. */
+  words: string;
+}
+
+/** The pattern whose matches are a table's rows. */
+export interface PatternDocument {
+  app: string;
+  table: string;
+  /** The last batch that the view shows; null before the first one. */
+  batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
+  /** The event time up to which windows are closed, as of that batch. */
+  watermark: string | null;
+  /** Seconds since that batch was committed. */
+  age: number | null;
+  pattern: Pattern;
+}
+
+/** A step: its name with its repetition, and the condition of its rows. */
+export interface PatternStep {
+  name: string;
+  condition: string;
+}
+
 /** That rows of every app can be read, and in which state each app is. */
 export interface Readiness {
   status: "ready";

@@ -15,7 +15,7 @@ from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.errors import HomeUnusable, QueryError, choice, did_you_mean
-from keyfold.read import batch_times, positions, rejections, side_outputs, state_sizes, wanted
+from keyfold.read import batch_times, patterns, positions, rejections, side_outputs, state_sizes, wanted
 from keyfold.read import batches as log_batches
 from keyfold.read import history as key_history
 from keyfold.read import late as late_rows
@@ -32,6 +32,7 @@ from keyfold.read.explain.explanation import Explanation
 from keyfold.read.history import Change, Since
 from keyfold.read.late import LateBatch
 from keyfold.read.names import Names, stored_names
+from keyfold.read.patterns import Pattern
 from keyfold.read.positions import Follower, Progress
 from keyfold.read.rejections import Rejections
 from keyfold.read.side_rows import DuplicateRow, LateRow, RejectedRow
@@ -181,6 +182,10 @@ class AppReader:
     def duplicates(self, table: str) -> list[DuplicateRow]:
         """The duplicates of a table that `distinct(record_duplicates=True)` recorded, oldest batch first."""
         return side_outputs.duplicates(TableLog(self.home.table(self.table_name(table)).log_files))
+
+    def pattern(self, table: str) -> Pattern:
+        """The pattern of a table as its last start declared it; an error if it has none."""
+        return patterns.of(self.stored, self.table_name(table), self.name)
 
     def state_sizes(self, table: str) -> StateSizes:
         """The size of a table's state by partition, and what savepoints have of it, without reading it."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 from keyfold.errors import HomeUnusable
 from keyfold.read.batch_times import BatchTime
 from keyfold.read.metrics import Failure, TableStatus
+from keyfold.read.patterns import Pattern
 from keyfold.read.positions import Follower
 from keyfold.read.state_sizes import StateSizes
 from keyfold.server import parameters
@@ -69,6 +70,13 @@ class StateDocument(OfTable):
     state: StateSizes
 
 
+@dataclass(frozen=True, kw_only=True)
+class PatternDocument(OfTable):
+    """The pattern whose matches are a table's rows."""
+
+    pattern: Pattern
+
+
 def get_table(call: Call) -> TableDocument:
     """A table: its columns with their types, its status and its position, and those of its followers."""
     schema, found = call.table.schema, call.app.status().tables
@@ -115,11 +123,20 @@ def get_state(call: Call) -> StateDocument:
     return StateDocument(**call.view.fields(), state=call.app.state_sizes(call.view.table))
 
 
+def get_pattern(call: Call) -> PatternDocument:
+    """The pattern of a table, its steps and which may follow which; 404 if the table has none.
+
+    Matches are the table's rows, each with `started` and `ended`.
+    """
+    return PatternDocument(**call.view.fields(), pattern=call.app.pattern(call.view.table))
+
+
 _LIMIT: Final = parameters.integer(
     "limit", "How many batches at most: the newest ones.", least=1, most=10_000, default=100
 )
 ROUTES: Final = (
     Route("get_table", OF_TABLE, get_table, TableDocument),
+    Route("get_pattern", f"{OF_TABLE}/pattern", get_pattern, PatternDocument),
     Route("get_state", f"{OF_TABLE}/state", get_state, StateDocument),
     Route("list_batches", f"{OF_TABLE}/batches", list_batches, BatchList, (_LIMIT,)),
 )
