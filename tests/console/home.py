@@ -396,18 +396,3 @@ def commit(place: AppHome, region: str, orders: int, revenue: float) -> None:
     row = {OP: "upsert", "region": region, "orders": orders, "revenue": revenue}
     last = newest[-1].batch
     publish(log, last + 1, {"change": [row]}, schema=log.schema(part), previous=last)
-
-
-class Rates:
-    """Changes the rates in the status of the app shop, as a run does."""
-
-    def __init__(self, place: AppHome) -> None:
-        self._place, self._chance, self._begun = place, random.Random(11), place.read_status()
-
-    def change(self) -> None:
-        """Publishes other rates, near those of the begin."""
-        found = self._place.read_status()
-        for name, table in found["tables"].items():
-            rate = self._begun["tables"][name]["rows_per_second"] * self._chance.uniform(0.8, 1.15)
-            found["tables"][name] = {**table, "rows_per_second": round(rate, 1)}
-        self._place.write_status(found)
