@@ -6,6 +6,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.savepoint.manifest import Savepoint
@@ -42,6 +43,8 @@ from keyfold.read.topology import Topology
 from keyfold.read.trends import Trends
 from keyfold.views.contract import Position, ViewStore
 from keyfold.views.reader import TableReader, Wait, seconds
+
+_A_DAY: Final = timedelta(days=1)
 
 
 class AppReader:
@@ -112,13 +115,15 @@ class AppReader:
 
     def health(self) -> AppHealth:
         """What an operator should look at, in words and with commands, worst first."""
-        status, stored = self.status(), self.stored
+        status = self.status()
         followers: dict[str, Sequence[Follower]] = {}
-        saved: list[Savepoint] = []
-        with suppress(HomeUnusable):  # of a home elsewhere, status and views are here
+        saved: list[Savepoint] | None = None
+        with suppress(HomeUnusable):  # of a home elsewhere, only status and views are here
+            for name in status.tables:
+                with suppress(QueryError):  # it has no view yet
+                    followers[name] = self.progress(name).followers
             saved = self.savepoints()
-            followers = {name: self.progress(name).followers for name in status.tables if status.running}
-        facts = Facts(status, stored, self.trends(timedelta(days=1)), saved, followers, datetime.now(UTC))
+        facts = Facts(status, self.stored, self.trends(_A_DAY), saved, followers, datetime.now(UTC))
         return app_health.health(facts)
 
     def savepoints(self) -> list[Savepoint]:

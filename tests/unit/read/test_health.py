@@ -34,7 +34,7 @@ def facts(
     declared: Mapping[str, Any] | None = None,
     keys: Sequence[int] = (),
     followers: Sequence[Follower] = (),
-    savepoints: Sequence[Savepoint] = (saved(1),),
+    savepoints: Sequence[Savepoint] | None = (saved(1),),
     **status: Any,
 ) -> Facts:
     """An app in which all is well, but for what is given."""
@@ -124,6 +124,7 @@ SAID: dict[str, tuple[Facts, list[tuple[str, str]]]] = {
     ),
     "hardly any growth": (facts(declared={"ttl": None}, keys=[100_000, 100_001, 100_002]), []),
     "no savepoint": (facts(savepoints=()), [("hint", "has no savepoint")]),
+    "savepoints elsewhere": (facts(savepoints=None), []),
     "no savepoint of nothing": (facts({"batch": None}, savepoints=()), []),
     "an old savepoint": (
         facts(savepoints=[saved(30), saved(9)]),

@@ -67,7 +67,8 @@ _STATES: Final[Mapping[str, tuple[Level, str, str, str]]] = {
 
 
 def _savepoints(facts: Facts) -> Iterator[Advice]:
-    if not any(table.batch is not None for table in facts.status.tables.values()):
+    begun = any(table.batch is not None for table in facts.status.tables.values())
+    if facts.savepoints is None or not begun:
         return
     live = " --live" if facts.status.running else ""
     command = f"keyfold savepoint create NAME{live} --app {facts.status.app}"

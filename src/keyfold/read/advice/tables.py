@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from keyfold.plan.table_keys import CLOSING
 from keyfold.read.advice.facts import Advice, Facts, of_failure
 from keyfold.read.metrics import TableStatus
 from keyfold.read.trends import TrendPoint
@@ -16,8 +17,6 @@ _FEW_MESSAGES: Final = 1_000
 _GROWTH_SHARE: Final = 0.01
 _GROWTH_KEYS: Final = 1_000
 _GROWTH_SECONDS: Final = 600.0
-_CLOSING: Final = ("tumbling", "sliding", "session")
-"""The kinds of windows that let go of their state when they close."""
 
 
 def of_table(facts: Facts, table: str, status: TableStatus) -> Iterator[Advice]:
@@ -111,7 +110,7 @@ def _growing(facts: Facts, table: str, name: str) -> Iterator[Advice]:
 def _is_bounded(declared: Mapping[str, Any]) -> bool:
     """Whether something lets go of the table's state; of a pattern it is within=."""
     window = declared.get("window") or {}
-    return bool(declared.get("ttl") or declared.get("pattern") or window.get("kind") in _CLOSING)
+    return bool(declared.get("ttl") or declared.get("pattern") or window.get("kind") in CLOSING)
 
 
 def _growth(points: Sequence[TrendPoint]) -> tuple[float, int] | None:
