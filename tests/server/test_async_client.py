@@ -126,10 +126,11 @@ def test_changes_come_until_they_are_left(app: App) -> None:
         assert (await remote.table("a").get("x"))["n"] == 2
         for one in feeds:
             await one.aclose()
+        # The server says that it is there after ten seconds only.
+        assert await asyncio.to_thread(wait_until, lambda: not streams(), 5)
 
     with serving(app.home.path.parent) as server:
         using(server.url, follow)
-        assert wait_until(lambda: not streams(), seconds=5)
 
 
 def test_a_mirror_is_awaited_once(app: App, tmp_path: Path) -> None:

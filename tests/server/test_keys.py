@@ -128,6 +128,22 @@ def test_the_history_of_a_key_is_its_changes(get: Get) -> None:
     assert get("/api/tables/totals/keys/none/history").json["changes"] == []
 
 
+def test_a_history_in_other_formats_has_the_rows(get: Get) -> None:
+    path = "/api/tables/totals/keys/us/history"
+    csv = get(f"{path}?format=csv")
+    at = "2026-01-01T12:00:00Z"
+    assert csv.headers["content-type"].startswith("text/csv")
+    assert csv.body.decode().splitlines() == [
+        "region,n,revenue,_op,_batch,_at",
+        f"us,2,,upsert,0,{at}",
+        f"us,,,delete,1,{at.replace('00Z', '01Z')}",
+    ]
+    lines = get(f"{path}?limit=1", accept="application/x-ndjson").body.splitlines()
+    assert [json.loads(line)["_op"] for line in lines] == ["delete"]
+    assert get("/api/tables/totals/keys/none/history?format=ndjson").body == b""
+    assert get(path, accept="application/vnd.apache.arrow.stream").error["reason"] == "not_acceptable"
+
+
 def test_history_is_that_of_a_key(get: Get) -> None:
     found = get(f"/api/tables/pairs/keys/{quote('5')}/history")
     assert (found.status, found.json["changes"]) == (200, [])

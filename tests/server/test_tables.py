@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from datetime import timedelta
 from pathlib import Path
 
@@ -180,3 +182,15 @@ def test_a_view_that_can_not_be_read_is_said(tmp_path: Path) -> None:
 def test_times_of_batches_are_in_utc(get: Get) -> None:
     (first, _) = get("/api/tables/totals/batches").json["batches"]
     assert first["at"] == (AT + timedelta()).isoformat().replace("+00:00", "Z")
+
+
+def test_side_outputs_in_other_formats_have_the_rows(get: Get) -> None:
+    path = "/api/tables/totals/side/rejected"
+    expected = get(path).json["rows"]
+    lines = get(f"{path}?format=ndjson").body.splitlines()
+    assert [json.loads(line) for line in lines] == expected != []
+    head, *rows = csv.reader(get(path, accept="text/csv").body.decode().splitlines())
+    assert [dict(zip(head, row, strict=True))["raw"] for row in rows] == [row["raw"] for row in expected]
+    late = get("/api/tables/totals/side/late?format=csv").body.decode().splitlines()
+    assert "windows" in late[0].split(",")
+    assert get(f"{path}?format=arrow").error["hint"] == "one of: json, ndjson, csv"

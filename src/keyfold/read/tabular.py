@@ -64,12 +64,12 @@ def _moment(value: Any) -> Any:
 
 def csv_head(schema: ViewSchema) -> str:
     """The first line of CSV: the names of the columns."""
-    return _lines([[column.name for column in schema.all]])
+    return csv_lines([[column.name for column in schema.all]])
 
 
 def csv_text(piece: Iterable[Row]) -> str:
     """Rows as lines of CSV: values as in JSON, nulls as empty cells."""
-    return _lines([_cell(value) for value in row.values()] for row in piece)
+    return csv_lines([_cell(value) for value in row.values()] for row in piece)
 
 
 def arrow_schema(schema: ViewSchema) -> pa.Schema:
@@ -111,7 +111,8 @@ def _arrow(value: Any, kind: DataType) -> Any:
     return value
 
 
-def _lines(rows: Iterable[Sequence[Any]]) -> str:
+def csv_lines(rows: Iterable[Sequence[Any]]) -> str:
+    """Cells as lines of CSV."""
     lines = io.StringIO()
     csv.writer(lines, lineterminator="\n").writerows(rows)
     return lines.getvalue()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final
 
 from keyfold.errors import QueryError, choice
 from keyfold.read import tabular
+from keyfold.read.values import plain, utf8
+from keyfold.server import parameters
 from keyfold.server.answers import JSON
 from keyfold.views.contract import ViewSchema
 
@@ -18,25 +20,42 @@ MEDIA: Final = {
     "arrow": "application/vnd.apache.arrow.stream",
 }
 """Formats by name, and what HTTP calls them."""
+LISTS: Final = {name: MEDIA[name] for name in ("json", "ndjson", "csv")}
+"""Those of lists whose fields have no types of their own, such as side outputs."""
+LIST: Final = parameters.one_of("format", "The format; the Accept header otherwise.", tuple(LISTS))
 _LINES: Final = 1_000
 Rows = Iterator[dict[str, Any]]
 
 
-def chosen(format: str | None, accept: str) -> str:
+def chosen(format: str | None, accept: str, among: Mapping[str, str] = MEDIA) -> str:
     """The format that is asked for by name, or by the Accept header."""
     if format is not None:
         return format
     wanted = [_quality(one) for one in accept.split(",")] if accept.strip() else [("*/*", 1.0)]
     for media, quality in sorted(wanted, key=lambda one: -one[1]):
-        for name, own in MEDIA.items():
+        for name, own in among.items():
             if quality > 0 and media in (own, "*/*", f"{own.partition('/')[0]}/*"):
                 return name
     raise QueryError(
         "no format that is accepted",
         reason="not_acceptable",
         given=f"Accept: {accept}",
-        hint=choice(MEDIA.values()),
+        hint=choice(among.values()),
     )
+
+
+def listed(format: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
+    """A list in a format other than JSON."""
+    if format == "csv":
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        yield tabular.csv_lines([names]).encode()
+        rows = [{name: row.get(name) for name in names} for row in rows]
+    for piece in tabular.pieces(map(dict, rows), _LINES):
+        yield tabular.csv_text(piece).encode() if format == "csv" else b"".join(map(_line, piece))
+
+
+def _line(row: Mapping[str, Any]) -> bytes:
+    return utf8(plain(row)) + b"\n"
 
 
 def written(format: str, rows: Rows, schema: ViewSchema) -> Iterator[bytes]:

@@ -10,8 +10,8 @@ from typing import Any, Final
 from keyfold.errors import QueryError
 from keyfold.read.explain.explanation import Explanation
 from keyfold.read.history import Change, Since
-from keyfold.server import freshness, near_keys, parameters
-from keyfold.server.answers import OfTable, Row
+from keyfold.server import formats, freshness, near_keys, parameters
+from keyfold.server.answers import OfTable, Row, Streamed
 from keyfold.server.error_body import KeyNotFound
 from keyfold.server.route import OF_TABLE, Call, Route
 from keyfold.views.keys import whole_key
@@ -81,11 +81,13 @@ def _row(call: Call, key: Sequence[str]) -> dict[str, Any]:
     return row
 
 
-def get_history(call: Call) -> HistoryDocument | RowDocument:
+def get_history(call: Call) -> HistoryDocument | RowDocument | Streamed:
     """The changes of a key that the log still has, oldest first.
 
     With the first parts of a key, those of all its rows, such as all windows of `/keys/eu/history`. Of a key
     whose last part is text, `history` in the place of that part is the part itself.
+
+    Formats other than JSON have the rows after each change, with `_op`, `_batch` and `_at` of the change.
     """
     schema, (*key, last) = call.table.schema, call.key
     if last != "history" or (len(key) + 1 == len(schema.keys) and is_string(schema.keys[-1])):
@@ -97,6 +99,10 @@ def get_history(call: Call) -> HistoryDocument | RowDocument:
     more = len(found) > limit
     if more:
         found.popleft()
+    format = formats.chosen(call.values["format"], call.accept, formats.LISTS)
+    if format != "json":
+        rows = [{**one.row, "_op": one.op, "_batch": one.batch, "_at": one.at} for one in found]
+        return Streamed(formats.MEDIA[format], formats.listed(format, rows))
     since = call.app.history_reaches(call.view.table)
     return HistoryDocument(**call.view.fields(), key=key, since=since, changes=list(found), more=more)
 
@@ -189,7 +195,8 @@ ROUTES: Final = (
         f"{OF_TABLE}/keys/{{key}}/history",
         get_history,
         HistoryDocument | RowDocument,
-        (_LIMIT,),
+        (_LIMIT, formats.LIST),
+        media=tuple(formats.LISTS.values()),
     ),
     GET_ROW,
     Route(

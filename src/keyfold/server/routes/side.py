@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from keyfold.errors import QueryError, choice, did_you_mean
 from keyfold.read import side_outputs
-from keyfold.server import parameters
-from keyfold.server.answers import OfTable
+from keyfold.server import formats, parameters
+from keyfold.server.answers import OfTable, Streamed
 from keyfold.server.route import OF_TABLE, Call, Route
 
 KINDS: Final = ("rejected", "late", "duplicate")
@@ -39,10 +39,11 @@ class SideRows(OfTable):
     """Of rejected rows: streams of the table that have rejected rows of their own."""
 
 
-def list_side_rows(call: Call) -> SideRows:
+def list_side_rows(call: Call) -> SideRows | Streamed:
     """Rows that were not folded: rejected, late or duplicate ones, with their raw text; the newest ones.
 
-    Rejected rows come with their reasons counted. The log may be ahead of the view, of which `batch` tells.
+    JSON has rejected rows with their reasons counted, the other formats have the rows alone. The log may be
+    ahead of the view, of which `batch` tells.
     """
     kind, limit = call.path["kind"], call.values["limit"]
     if kind not in KINDS:
@@ -53,10 +54,14 @@ def list_side_rows(call: Call) -> SideRows:
     more = len(newest) > limit
     if more:
         newest.popleft()
+    found = [row.document() for row in newest]
+    format = formats.chosen(call.values["format"], call.accept, formats.LISTS)
+    if format != "json":
+        return Streamed(formats.MEDIA[format], formats.listed(format, found))
     return SideRows(
         **call.view.fields(),
         kind=kind,
-        rows=[row.document() for row in newest],
+        rows=found,
         more=more,
         reasons=rows.get("reasons"),
         streams=rows.get("streams"),
@@ -81,4 +86,13 @@ _ROWS: Final[dict[str, Callable[[Call], dict[str, Any]]]] = {
 _LIMIT: Final = parameters.integer(
     "limit", "How many rows at most: the newest ones.", least=1, most=10_000, default=100
 )
-ROUTES: Final = (Route("list_side_rows", f"{OF_TABLE}/side/{{kind}}", list_side_rows, SideRows, (_LIMIT,)),)
+ROUTES: Final = (
+    Route(
+        "list_side_rows",
+        f"{OF_TABLE}/side/{{kind}}",
+        list_side_rows,
+        SideRows,
+        (_LIMIT, formats.LIST),
+        media=tuple(formats.LISTS.values()),
+    ),
+)
