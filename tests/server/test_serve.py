@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 
 from keyfold.cli.running.serving import Address, served_beside
-from keyfold.errors import BadOption
 from keyfold.read import open_home
 from keyfold.server import address
-from keyfold.server.address import PortInUse, listen, listen_from, loopback
+from keyfold.server.address import PortInUse, checked_host, is_loopback, listen, listen_from
 from keyfold.server.serving import Serving
 from tests.cli.conftest import SHOP, Cli, cli
 from tests.ports import free_port
@@ -58,22 +57,29 @@ def test_a_home_in_which_no_app_has_run_is_served_and_said(tmp_path: Path) -> No
     assert server.returncode == 0
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org", ""])
-def test_other_addresses_are_refused(cli: Cli, home: Path, host: str) -> None:
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
+def test_other_addresses_need_tokens(cli: Cli, home: Path, host: str) -> None:
     found = cli("serve", "--home", home, "--host", host)
     assert found.code == 2
-    assert "only this machine's own address can be served in this version" in found.err
-    assert f"given: {host or 'an empty text'}" in found.err
-    assert "need tokens, which a later version will have" in found.err
+    assert "others than this machine could read the home, which has no tokens" in found.err
+    assert f"given: --host {host}" in found.err
+    assert "keyfold token create NAME" in found.err
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.5", "::1"])
-def test_the_addresses_of_this_machine_are_its_own(host: str) -> None:
-    assert loopback(host) == host
-    assert loopback("localhost") == "127.0.0.1"
-    assert loopback("[::1]") == "::1"
-    with pytest.raises(BadOption):
-        loopback("127.1.example")
+def test_an_empty_address_is_refused(cli: Cli, home: Path) -> None:
+    found = cli("serve", "--home", home, "--host", "")
+    assert (found.code, "no address to serve on" in found.err) == (2, True)
+
+
+def test_the_addresses_of_this_machine_are_known() -> None:
+    assert [checked_host(host) for host in ("localhost", "[::1]", "::1", "example.org")] == [
+        "127.0.0.1",
+        "::1",
+        "::1",
+        "example.org",
+    ]
+    assert [is_loopback(host) for host in ("127.0.0.1", "127.0.0.5", "::1")] == [True] * 3
+    assert [is_loopback(host) for host in ("0.0.0.0", "::", "127.1.example", "192.168.1.5")] == [False] * 4
 
 
 def test_a_port_in_use_is_said_and_a_free_one_is_offered(cli: Cli, home: Path) -> None:
@@ -187,7 +193,7 @@ def test_a_run_refuses_an_address_before_java_is_started(cli: Cli, tmp_path: Pat
     app.write_text(SHOP)
     found = cli("run", app, "--home", tmp_path / "home", "--host", "0.0.0.0")
     assert (found.code, "starting shop" in found.err) == (2, False)
-    assert "only this machine's own address" in found.err
+    assert "the home, which has no tokens" in found.err
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

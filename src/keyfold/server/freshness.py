@@ -13,6 +13,7 @@ from keyfold.errors import QueryError
 from keyfold.read import AppReader
 from keyfold.read.values import plain
 from keyfold.server import parameters
+from keyfold.server.granted.home import GrantedHome
 from keyfold.server.log_watch import stopping
 from keyfold.server.served_home import ServedHome
 from keyfold.views.contract import Position
@@ -109,7 +110,7 @@ def _known(app: AppReader, name: str) -> str:
         return app.table_name(name)
 
 
-async def reach(app: AppReader, name: str, values: Mapping[str, Any], home: ServedHome) -> None:
+async def reach(app: AppReader, name: str, values: Mapping[str, Any], home: ServedHome | GrantedHome) -> None:
     """Waits for `at_least`, as long as `wait` says or until the server stops; takes no thread meanwhile."""
     at_least, wait = values["at_least"], values["wait"]
     if at_least is None and wait is None:

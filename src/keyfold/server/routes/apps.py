@@ -70,7 +70,7 @@ def list_savepoints(call: Call) -> SavepointList:
 
 
 ROUTES: Final = (
-    Route("list_apps", "/api/apps", list_apps, AppList),
-    Route("get_app", OF_APP, get_app, AppStatus),
-    Route("list_savepoints", f"{OF_APP}/savepoints", list_savepoints, SavepointList),
+    Route("list_apps", "/api/apps", list_apps, AppList, role="reader"),
+    Route("get_app", OF_APP, get_app, AppStatus, role="reader"),
+    Route("list_savepoints", f"{OF_APP}/savepoints", list_savepoints, SavepointList, role="reader"),
 )

@@ -133,6 +133,9 @@ KEYS_BODY: Final = {
 _LIMIT: Final = parameters.integer(
     "limit", "How many changes at most: the newest ones.", least=1, most=10_000, default=1_000
 )
+GET_ROW: Final = Route(
+    "get_row", f"{OF_TABLE}/keys/{{key}}", get_row, RowDocument, role="reader", cached=True
+)
 ROUTES: Final = (
     Route(
         "get_history",
@@ -140,13 +143,15 @@ ROUTES: Final = (
         get_history,
         HistoryDocument | RowDocument,
         (_LIMIT,),
+        role="reader",
     ),
-    Route("get_row", f"{OF_TABLE}/keys/{{key}}", get_row, RowDocument, cached=True),
+    GET_ROW,
     Route(
         "get_rows_of_keys",
         f"{OF_TABLE}/batch-get",
         get_rows_of_keys,
         RowsOfKeys,
+        role="reader",
         method="POST",
         body=KEYS_BODY,
     ),

@@ -81,4 +81,6 @@ _ROWS: Final[dict[str, Callable[[Call], dict[str, Any]]]] = {
 _LIMIT: Final = parameters.integer(
     "limit", "How many rows at most: the newest ones.", least=1, most=10_000, default=100
 )
-ROUTES: Final = (Route("list_side_rows", f"{OF_TABLE}/side/{{kind}}", list_side_rows, SideRows, (_LIMIT,)),)
+ROUTES: Final = (
+    Route("list_side_rows", f"{OF_TABLE}/side/{{kind}}", list_side_rows, SideRows, (_LIMIT,), role="reader"),
+)

@@ -91,6 +91,6 @@ _LIMIT: Final = parameters.integer(
     "limit", "How many batches at most: the newest ones.", least=1, most=10_000, default=100
 )
 ROUTES: Final = (
-    Route("get_table", OF_TABLE, get_table, TableDocument),
-    Route("list_batches", f"{OF_TABLE}/batches", list_batches, BatchList, (_LIMIT,)),
+    Route("get_table", OF_TABLE, get_table, TableDocument, role="reader"),
+    Route("list_batches", f"{OF_TABLE}/batches", list_batches, BatchList, (_LIMIT,), role="reader"),
 )
