@@ -35,8 +35,12 @@ def publish(
     at: datetime | None = None,
     counts: Mapping[str, int] | None = None,
     previous: int | None = None,
+    offsets: Sequence[Any] = (),
 ) -> Manifest:
-    """Publishes a batch; `schema` is that of changes, `previous` the batch before that it names."""
+    """Publishes a batch; `schema` is that of changes, `previous` the batch before that it names.
+
+    `offsets`: those of its sources, as Spark's offset log has them.
+    """
     parts = []
     for kind, some in (rows or {}).items():
         if some:
@@ -46,7 +50,8 @@ def publish(
             log.storage.put(name, content)
             parts.append(Part(name, kind, len(some), len(content), f"crc32:{zlib.crc32(content):08x}"))
     counted = {kind: len((rows or {}).get(kind, ())) for kind in KINDS} | dict(counts or {})
-    found = Manifest(batch, 1, at or datetime.now(UTC), None, counted, tuple(parts), previous=previous)
+    at = at or datetime.now(UTC)
+    found = Manifest(batch, 1, at, None, counted, tuple(parts), offsets=tuple(offsets), previous=previous)
     log.file(batch).put(found.encode())
     return found
 

@@ -53,7 +53,7 @@ def _section(route: Any, document: dict[str, Any]) -> str:
 
 def _of_every(route: Any, name: str) -> bool:
     """Whether a field is in every answer about a table, and described once for all."""
-    return route.of_table and name in ("app", "table", "batch", "watermark", "age")
+    return route.of_table and name in ("app", "table", "batch", "position", "watermark", "age")
 
 
 def _answer(route: Any, document: dict[str, Any]) -> dict[str, Any] | None:

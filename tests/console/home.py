@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,10 +18,12 @@ from keyfold.engine.internal_columns import OP
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.savepoint.manifest import SavedFile, SavedTable, Savepoint
 from keyfold.engine.savepoint.savepoints import Savepoints
+from keyfold.engine.status.size_history import SizeHistory
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.engine.storage.stored_app import StoredApp, StoredTable
 from keyfold.plan.describe.as_json import to_dict
+from keyfold.read.metrics import RunStatus, TableStatus
 from keyfold.views.contract import ViewSchema
 from tests.cli.conftest import columns
 from tests.late_rows import said
@@ -177,8 +180,36 @@ def write(home: AppHome, schema: ViewSchema, batches: list[Batch], start: dateti
             arrays = [pa.array([row[i] for row in rows], one.type) for i, one in enumerate(schema.arrow)]
             writer.apply(pa.RecordBatch.from_arrays(arrays, schema=schema.arrow))
         changes = [dict(zip((OP, *names), row, strict=True)) for row in rows]
-        publish(log, number, {"change": changes, **batch.side}, schema=fields, at=at)  # type: ignore[dict-item]
+        found = {"change": changes, **batch.side}
+        publish(log, number, found, schema=fields, at=at, offsets=[number])  # type: ignore[arg-type]
     store.close()
+
+
+def write_orders(home: AppHome, batches: list[Batch], start: datetime) -> None:
+    """The log of the stream orders, whose rows give the totals of regions, each batch one of the table."""
+    reader, log = home.table(REGION_TOTALS.table), TableLog(home.stream_home("orders").log)
+    reader.storage.put("inputs/0-orders/use.json", json.dumps({"layout": 1, "positions": [0]}).encode())
+    texts = [(name, pa.string()) for name in ("id", "customer", "region", "product")]
+    schema = pa.schema([*texts, ("amount", pa.float64()), ("at", pa.timestamp("us", "UTC"))])
+    before: dict[str, tuple[int, float]] = {}
+    for number, batch in enumerate(batches):
+        at, rows = start + number * MINUTE, []
+        for region, orders, revenue, _, product, _ in batch.rows:
+            had, sum_ = before.get(region, (0, 0.0))
+            before[region] = (orders, revenue)
+            amount = round((revenue - sum_) / (orders - had), 2)
+            rows += [
+                {
+                    "id": f"{region}-{had + n}",
+                    "customer": f"c{7 * n % 300}",
+                    "region": region,
+                    "product": product,
+                    "amount": amount,
+                    "at": at - timedelta(seconds=n),
+                }
+                for n in range(orders - had)
+            ]
+        publish(log, number, {"change": rows}, schema=schema, at=at)
 
 
 def status(at: datetime, tables: Mapping[str, Mapping[str, Any]], **more: Any) -> dict[str, Any]:
@@ -205,6 +236,29 @@ def table_status(batches: int, at: datetime, **more: Any) -> dict[str, Any]:
     return {**known, **speed, "watermark": (at - MINUTE).isoformat(), "lag_seconds": 60.0, **counts, **more}
 
 
+def trends(place: AppHome, at: datetime, minutes: int = 75) -> None:
+    """What runs have recorded of the tables in the last hour and more."""
+    chance, history = random.Random(13), SizeHistory(place)
+    speeds = {"region_totals": 310, "customers": 300, "per_minute": 900, "visits": 210, "pairs": 600}
+    rows, late, rejected = dict.fromkeys(speeds, 0), 0, 0
+    for minute in range(minutes):
+        late, rejected = late + (minute % 9 == 4), rejected + (minute % 11 == 3)
+        tables = {}
+        for number, (name, speed) in enumerate(speeds.items(), 1):
+            rows[name] += round(60 * speed * chance.uniform(0.75, 1.15))
+            tables[name] = TableStatus(
+                batch=minute,
+                rows=rows[name],
+                batch_ms=round(chance.uniform(500, 900)),
+                keys=100 * number + 3 * minute,
+                state_bytes=2_000_000 * number + 21_000 * minute,
+                late=late if name == "per_minute" else 0,
+                rejected=rejected if name == "region_totals" else 0,
+                lag_seconds=chance.uniform(40, 80),
+            )
+        history.add(RunStatus(at=at - (minutes - minute) * MINUTE, tables=tables))
+
+
 def fill(home: Path, now: datetime | None = None) -> AppHome:
     """The apps shop, which `running` makes run, bank, which has stopped, and fresh, which has no rows yet."""
     at = now or datetime.now(UTC)
@@ -221,9 +275,11 @@ def fill(home: Path, now: datetime | None = None) -> AppHome:
     }
     for schema, batches in made.items():
         write(place, schema, batches, start)
+    write_orders(place, made[REGION_TOTALS], start)
     read = {schema.table: StoredTable(streams=("orders",)) for schema in SHOP}
     place.write_plan(StoredApp(read, declared=to_dict(shop().spec()), app="shop"))
     savepoints(place, at)
+    trends(place, at)
     stopped = AppHome(home / "bank")
     stopped.path.mkdir()
     accounts = ViewSchema("accounts", columns(iban="string"), columns(balance="decimal(20,2)"))

@@ -152,6 +152,21 @@ def test_a_key_has_its_history(desktop: Watched) -> None:
     expect(page.locator(".u-over")).to_be_visible()
 
 
+def test_a_change_is_explained_by_the_rows_that_its_batch_has_read(desktop: Watched) -> None:
+    page = desktop.open(PAGES["key"])
+    page.get_by_role("link", name="Explain the change of batch 20").click()
+    expect(page).to_have_url(f"{desktop.url}{PAGES['explained']}")
+    rows = page.get_by_role("region", name="Rows of orders").get_by_role("row")
+    orders = page.get_by_role("region", name="What changed").get_by_role("row").nth(1)
+    words = orders.inner_text().split()
+    assert words[0] == "orders"
+    expect(rows).to_have_count(int(words[3].lstrip("+")) + 1)
+    expect(rows.nth(1)).to_contain_text("africa-")
+    # Without a log of its source it says why, and what would record the rows.
+    desktop.open(PAGES["unexplained"])
+    expect(page.locator("main")).to_contain_text("no row of this key is recorded")
+
+
 def test_what_was_not_folded_is_grouped_by_its_reason(desktop: Watched) -> None:
     page = desktop.open(PAGES["rejected"])
     groups = page.locator("section")
@@ -224,6 +239,35 @@ def test_the_topology_runs_from_left_to_right_and_on_a_phone_down(desktop: Watch
     narrow, next_narrow = box(phone, "visits Failed"), box(phone, "long_visits Waits")
     assert next_narrow["y"] > narrow["y"] + narrow["height"]
     assert next_narrow["x"] + next_narrow["width"] <= PHONE[0]
+
+
+def test_health_says_what_to_do_worst_first(desktop: Watched) -> None:
+    page = desktop.open(PAGES["health"])
+    found = page.locator("main section")
+    expect(found.first).to_contain_text("Table visits has failed in batch 2")
+    expect(found.first).to_contain_text("DIVIDE_BY_ZERO")
+    expect(found.nth(1)).to_contain_text("pairs is behind by 18,400 messages")
+    expect(found.nth(1).locator("code")).to_have_text("keyfold state size shop.pairs --partitions 8")
+    expect(page.locator("main")).to_contain_text("customers grows by")
+    page.keyboard.press("/")
+    page.keyboard.type("shop trends")
+    expect(page.get_by_role("option")).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{desktop.url}{SHOP}/trends")
+
+
+def test_trends_are_those_of_the_chosen_time(desktop: Watched) -> None:
+    page = desktop.open(PAGES["trends"])
+    totals = page.locator("section").filter(has=page.get_by_role("link", name="region_totals"))
+    expect(totals.get_by_role("img")).to_have_count(6)
+    expect(totals).to_contain_text("Rejected, from point to point")
+    page.get_by_role("link", name="6 hours").click()
+    expect(page).to_have_url(f"{desktop.url}{SHOP}/trends?last=6h")
+    expect(page.locator("footer code")).to_contain_text("/api/apps/shop/trends?last=6h")
+    desktop.open(SHOP)
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="customers", exact=True))
+    expect(row.locator("svg path")).to_be_visible()
+    expect(page.locator(".stat").filter(has_text="State")).to_contain_text("an hour")
 
 
 def test_the_page_is_small() -> None:

@@ -207,6 +207,24 @@ def next_of(found: Iterator[Changes], app: App, round: int) -> tuple[Changes, st
     return next(one for one in seen if one.table == "a"), seen[-1].position
 
 
+def test_a_position_of_a_read_is_one_to_read_after_and_to_follow_from(app: App) -> None:
+    app.home.table("a").storage.put("checkpoint/offsets/0", b'v1\n{}\n{"orders":{"0":5}}')
+    app.commit(A, ("upsert", "x", 1))
+    with serving(app.home.path.parent) as server, connect(server.url) as remote:
+        a = remote.table("a")
+        at = a.position()
+        assert at is not None
+        assert at.position == "shop.a@1"
+        assert [row["n"] for row in a.rows(after=at.position)] == [1]
+        assert a.get("x", after="orders/0@4") == a.page(after="orders/0@4").rows[0]
+        with pytest.raises(QueryError, match="which is at orders/0@4") as caught:
+            a.get_many(["x"], after="orders/0@5", wait=0.01)
+        assert caught.value.reason == "behind_bound"
+        app.commit(A, ("upsert", "y", 2))
+        found = next(remote.changes("a", position=at.position))
+        assert (found.batch, found.changes[0]["key"]) == (1, {"k": "y"})
+
+
 def test_a_position_that_is_gone_is_an_error(app: App, tmp_path: Path) -> None:
     with open_home(app.home.path.parent) as reader:
         server = Serving(reader, listen("127.0.0.1", 0))

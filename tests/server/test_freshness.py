@@ -150,3 +150,51 @@ def test_a_table_without_a_batch_has_no_age(get: Get, store: ViewStore, tmp_path
     assert "keyfold-batch" not in found.headers
     assert get(f"{ROW}?max_age=1h").error["what"] == "the view has no batch yet"
     assert get(ROW).error["hint"] == "the table has no batch yet"
+
+
+def plan(home: AppHome, batch: int, offset: int) -> None:
+    """Writes how far a batch of totals reads partition 3 of topic orders, as Spark does."""
+    offsets = f'v1\n{{"batchWatermarkMs":0}}\n{{"orders":{{"3":{offset}}}}}'
+    home.table("totals").storage.put(f"checkpoint/offsets/{batch}", offsets.encode())
+
+
+def test_a_producer_reads_its_writes_by_their_position(get: Get, store: ViewStore, tmp_path: Path) -> None:
+    home = AppHome(tmp_path / "home" / "shop")
+    plan(home, 1, 1234)
+    write(store, 1, 1)
+    assert get(f"{ROW}?after=orders/3@1233").json["row"]["n"] == 1
+    for query in ("after=orders/3@1234", "after=orders/3@7&after=orders/3@1234&wait=20ms"):
+        found = get(f"{ROW}?{query}")
+        assert (found.status, found.error["reason"], found.json["batch"]) == (409, "behind_bound", 1)
+        assert found.json["present"] == {"orders/3": "orders/3@1233"}
+    plan(home, 2, 1235)
+    timer = threading.Timer(0.1, write, (store, 2, 20))
+    timer.start()
+    found = get(f"{ROW}?after=orders/3@1234&wait=20s")
+    timer.join()
+    assert (found.json["batch"], found.json["row"]["n"]) == (2, 20)
+    assert get(f"{ROW}?after=order/3@1").error["hint"] == "did you mean 'orders'?"
+    assert get(f"{ROW}?after=orders/3").error["what"] == "not a position"
+
+
+def test_a_position_of_an_answer_is_one_to_read_after(get: Get, store: ViewStore, tmp_path: Path) -> None:
+    home = AppHome(tmp_path / "home" / "shop")
+    for batch in (1, 2):
+        plan(home, batch, batch)
+    write(store, 1, 1)
+    first = get(ROW).json["position"]
+    assert first == get("/api/tables/totals/rows?format=csv").headers["keyfold-position"] == "shop.totals@2"
+    write(store, 2, 2)
+    second = get(ROW).json["position"]
+    for path in (ROW, "/api/tables/totals/rows", "/api/tables/totals/batches", "/api/tables/totals"):
+        assert get(f"{path}?after={first},{second}").json["position"] == second
+        behind = get(f"{path}?after=shop.totals@4e1")
+        assert (behind.status, behind.json["present"]) == (409, {"shop.totals": "shop.totals@3"})
+
+
+def test_at_least_and_after_hold_together(get: Get, store: ViewStore, tmp_path: Path) -> None:
+    plan(AppHome(tmp_path / "home" / "shop"), 1, 5)
+    write(store, 1, 1)
+    assert get(f"{ROW}?at_least=1&after=orders/3@4").status == 200
+    assert get(f"{ROW}?at_least=2&after=orders/3@4").error["what"].endswith("behind batch 2")
+    assert get(f"{ROW}?at_least=1&after=orders/3@5").status == 409

@@ -2,12 +2,15 @@
 
 export type Page =
   | { page: "overview"; app: string | null }
-  | { page: "topology" | "savepoints"; app: string }
+  | { page: AppPage; app: string }
   | { page: "table" | "batches"; app: string; table: string }
   | { page: "key"; app: string; table: string; key: string[]; raw: string }
   | { page: "side"; app: string; table: string; kind: SideKind }
   | { page: "unknown"; app: string | null };
 
+/** The pages of an app beside its overview, in the order of their links. */
+export const APP_PAGES = ["health", "topology", "trends", "savepoints"] as const;
+export type AppPage = (typeof APP_PAGES)[number];
 export type SideKind = "rejected" | "late" | "duplicate";
 export const SIDE_KINDS: readonly SideKind[] = ["rejected", "late", "duplicate"];
 
@@ -69,8 +72,8 @@ export function parse(path: string): Page {
   if (first !== "apps" || !app) return { page: "unknown", app: null };
   const name = decode(app);
   if (second === undefined || (second === "" && table === undefined)) return { page: "overview", app: name };
-  if (table === undefined && (second === "topology" || second === "savepoints"))
-    return { page: second, app: name };
+  const ofApp = APP_PAGES.find((one) => one === second);
+  if (table === undefined && ofApp) return { page: ofApp, app: name };
   if (second !== "tables" || !table) return { page: "unknown", app: name };
   const of = { app: name, table: decode(table) };
   if (third === undefined || (third === "" && !rest.length)) return { page: "table", ...of };

@@ -18,11 +18,15 @@ Wait = str | float | None
 
 @dataclass(frozen=True)
 class RemotePosition:
-    """How far a view is: the last batch, its watermark, and the seconds since that batch was committed."""
+    """How far a view is: the last batch, its watermark, and the seconds since that batch was committed.
+
+    `position` is behind that batch: `after` and `changes` take it.
+    """
 
     batch: int
     watermark: str | None
     age: float
+    position: str
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,9 @@ class RemoteTable:
     """Reads the latest rows of one table of a server.
 
     `at_least` and `wait` are those of a local read; `max_age`, such as "5s", refuses rows of an older view.
+    With `after` a read returns only once the view shows a position: that of a message as Kafka tells its
+    producer, "orders/3@1234", of topic, partition and offset; or one of an answer or of changes. Several have
+    commas between them.
     """
 
     def __init__(self, connections: Connections, name: str) -> None:
@@ -57,7 +64,7 @@ class RemoteTable:
         found = self._connections.document(self._path)
         if found["batch"] is None:
             return None
-        return RemotePosition(found["batch"], found["watermark"], found["age"])
+        return RemotePosition(found["batch"], found["watermark"], found["age"], found["position"])
 
     def get(
         self,
@@ -65,6 +72,7 @@ class RemoteTable:
         at_least: int | None = None,
         wait: Wait = None,
         max_age: Wait = None,
+        after: str | None = None,
         **named: Any,
     ) -> Row | None:
         """A row or None: `get("eu")`, `get("eu", 7)`, `get(region="eu")`."""
@@ -72,14 +80,19 @@ class RemoteTable:
             what = "the key is given both by position and by name"
             raise QueryError(what, where=self.table, given=repr(key), hint="by name only")
         one = key[0] if len(key) == 1 else key
-        return self.get_many([named or one], at_least, wait, max_age)[0]
+        return self.get_many([named or one], at_least, wait, max_age, after)[0]
 
     def get_many(
-        self, keys: Sequence[Any], at_least: int | None = None, wait: Wait = None, max_age: Wait = None
+        self,
+        keys: Sequence[Any],
+        at_least: int | None = None,
+        wait: Wait = None,
+        max_age: Wait = None,
+        after: str | None = None,
     ) -> list[Row | None]:
         """The rows of some keys as of one moment, in the order of the keys; None for one without a row."""
         body = {"keys": [list(key) if isinstance(key, tuple) else key for key in keys]}
-        query = _bounds(at_least, wait, max_age)
+        query = _bounds(at_least, wait, max_age, after)
         found = self._connections.document(f"{self._path}/batch-get", query, body)
         return list(found["rows"])
 
@@ -95,10 +108,13 @@ class RemoteTable:
         since: Any = None,
         until: Any = None,
         max_age: Wait = None,
+        after: str | None = None,
     ) -> RemotePage:
         """Rows, `limit` at a time: `page(cursor=last.next)` has those behind the page `last`."""
         query = [*_reading(where, order_by, limit, since, until), ("cursor", cursor)]
-        found = self._connections.document(f"{self._path}/rows", [*query, *_bounds(at_least, wait, max_age)])
+        found = self._connections.document(
+            f"{self._path}/rows", [*query, *_bounds(at_least, wait, max_age, after)]
+        )
         return RemotePage(found["rows"], found["next"])
 
     def rows(
@@ -112,9 +128,10 @@ class RemoteTable:
         since: Any = None,
         until: Any = None,
         max_age: Wait = None,
+        after: str | None = None,
     ) -> list[Row]:
         """Rows as of one moment, by key or in an order: `rows("n > 1", order_by="n desc", limit=10)`."""
-        bounds = _bounds(at_least, wait, max_age)
+        bounds = _bounds(at_least, wait, max_age, after)
         return list(self._scan([*_reading(where, order_by, limit, since, until), *bounds]))
 
     def scan(
@@ -160,8 +177,9 @@ def _filters(example: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield f"{name}.eq", value
 
 
-def _bounds(at_least: int | None, wait: Wait, max_age: Wait) -> list[tuple[str, Any]]:
-    return [("at_least", at_least), ("wait", _duration(wait)), ("max_age", _duration(max_age))]
+def _bounds(at_least: int | None, wait: Wait, max_age: Wait, after: str | None) -> list[tuple[str, Any]]:
+    bounds = [("wait", _duration(wait)), ("max_age", _duration(max_age))]
+    return [("at_least", at_least), ("after", after), *bounds]
 
 
 def _duration(given: Wait) -> str | None:

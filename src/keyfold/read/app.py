@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.savepoint.manifest import Savepoint
@@ -12,25 +14,31 @@ from keyfold.engine.storage import contents
 from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.stored_app import StoredApp
-from keyfold.errors import QueryError, choice, did_you_mean
+from keyfold.errors import HomeUnusable, QueryError, choice, did_you_mean
 from keyfold.read import batches as log_batches
+from keyfold.read import health as app_health
 from keyfold.read import history as key_history
 from keyfold.read import late as late_rows
-from keyfold.read import positions, rejections, side_outputs
+from keyfold.read import positions, rejections, side_outputs, wanted
 from keyfold.read import status as app_status
 from keyfold.read import topology as app_topology
+from keyfold.read import trends as app_trends
+from keyfold.read.advice import AppHealth, Facts
 from keyfold.read.batches import LogBatches
 from keyfold.read.changes import TableChanges
+from keyfold.read.explain import explanation
+from keyfold.read.explain.explanation import Explanation
 from keyfold.read.history import Change, Since
 from keyfold.read.late import LateBatch
 from keyfold.read.names import Names, stored_names
-from keyfold.read.positions import Progress
+from keyfold.read.positions import Follower, Progress
 from keyfold.read.rejections import Rejections
 from keyfold.read.side_rows import DuplicateRow, LateRow, RejectedRow
 from keyfold.read.status import AppStatus
 from keyfold.read.topology import Topology
-from keyfold.views.contract import ViewStore
-from keyfold.views.reader import TableReader
+from keyfold.read.trends import Trends
+from keyfold.views.contract import Position, ViewStore
+from keyfold.views.reader import TableReader, Wait, seconds
 
 
 class AppReader:
@@ -84,13 +92,31 @@ class AppReader:
         """Since when columns that a migration added cover rows; others cover all."""
         return self.stored.table(table).since
 
-    def status(self) -> AppStatus:
-        """The last status that the app published, and whether it still holds."""
-        return app_status.status(self.home, self.views)
+    def status(self, *, views: bool = True) -> AppStatus:
+        """The last status that the app published, and whether it still holds.
+
+        `views`: whether views are read of tables that have none, such as of an app that was never up.
+        """
+        return app_status.status(self.home, self.views if views else None)
 
     def topology(self) -> Topology:
         """The streams, lookups, tables and sinks of the last start, and which reads which."""
         return app_topology.of(self.name, self.stored)
+
+    def trends(self, last: timedelta | None = None) -> Trends:
+        """The figures of the tables over time, as runs have recorded them; `last`: only the last part."""
+        return app_trends.of(self.name, self.home, last)
+
+    def health(self) -> AppHealth:
+        """What an operator should look at, in words and with commands, worst first."""
+        status, stored = self.status(), self.stored
+        followers: dict[str, Sequence[Follower]] = {}
+        saved: list[Savepoint] = []
+        with suppress(HomeUnusable):  # of a home elsewhere, status and views are here
+            saved = self.savepoints()
+            followers = {name: self.progress(name).followers for name in status.tables if status.running}
+        facts = Facts(status, stored, self.trends(timedelta(days=1)), saved, followers, datetime.now(UTC))
+        return app_health.health(facts)
 
     def savepoints(self) -> list[Savepoint]:
         """The savepoints that are complete, oldest first."""
@@ -117,6 +143,20 @@ class AppReader:
     def progress(self, table: str) -> Progress:
         """How far a table is, and how far its views, its sinks and the tables that read it are."""
         return positions.progress(self.home, self.table_name(table))
+
+    def wait(self, table: str, after: str, wait: Wait = None) -> Position | None:
+        """Waits until the view of a table shows what is at a position, and returns where the view then is.
+
+        `after` is the position of a message, as Kafka tells its producer: `orders/3@1234`, of topic,
+        partition and offset; or one of a server's answers or change feeds; several with commas. It waits for
+        at most `wait`, by default not at all; then it is a `QueryError` behind_bound.
+        """
+        name = self.table_name(table)
+        return wanted.wait(self.home, self.views, name, wanted.parse(after), seconds(wait, name))
+
+    def behind(self, table: str, at: Position | None, positions: wanted.Wanted) -> QueryError | None:
+        """Why the view of a table, which is at a position, does not show others; None if it does."""
+        return wanted.behind(self.home, table, at, positions)
 
     # Rows that were not folded
 
@@ -153,6 +193,13 @@ class AppReader:
     def history(self, table: str, key: Sequence[str]) -> Iterator[Change]:
         """The changes of a key that the log still has, or of all keys that begin with these values."""
         return key_history.history(self._changes(table), key)
+
+    def explain(self, table: str, key: Sequence[str], batch: int | None = None) -> Explanation:
+        """A change of a key, its newest one or that of a batch, and what that batch read of each source.
+
+        The rows of the key are there where a source has a log that still has them.
+        """
+        return explanation.explain(self.home, self.with_files(table), key, batch)
 
     def history_reaches(self, table: str) -> Since:
         """Since when the log of a table has all changes."""

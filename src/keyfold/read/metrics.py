@@ -33,6 +33,16 @@ class SlowestPartition(Document):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Work(Document):
+    """What a query has read and how long its batches took, in all runs that have published it."""
+
+    rows: int = 0
+    seconds: float = 0
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """The seconds of each part of a batch: offsets, plan, fold, commit, other."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Failure(Document):
     """What stopped a query, and when it was seen; `table` is None if it stopped the whole app."""
 
@@ -80,6 +90,9 @@ class TableStatus(Document):
     all_rejected: bool = False
     duplicates: int | None = None
     dropped_partials: int | None = None
+    latency_seconds: float | None = None
+    """From the event time of the newest row that the last batch read until the batch was committed."""
+    all_runs: Work | None = field(default=None, metadata=one(Work))
     since: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, metadata=LEFT_OUT_IF_EMPTY)
     """Since when columns that a migration added cover rows, as app.json records it."""
     initial: Mapping[str, Any] | None = field(default=None, metadata=LEFT_OUT_IF_EMPTY)
@@ -104,6 +117,7 @@ class StreamStatus(Document):
     rejected: int | None = None
     rejecting: Rejecting | None = field(default=None, metadata=one(Rejecting))
     all_rejected: bool = False
+    all_runs: Work | None = field(default=None, metadata=one(Work))
 
 
 @dataclass(frozen=True, kw_only=True)

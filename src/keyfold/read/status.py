@@ -45,8 +45,8 @@ class AppStatus(Document):
     """Why the views of tables without a status can't be read."""
 
 
-def status(home: AppHome, views: ViewStore) -> AppStatus:
-    """The status of an app, from its status file and its process; a table without one has its view's."""
+def status(home: AppHome, views: ViewStore | None) -> AppStatus:
+    """The status of an app, from its status file and its process; tables without one have that of `views`."""
     lease = current(home)
     pid = None if lease is None else int(lease.python["pid"])
     written, known = read_status(home), home.read_plan()
@@ -80,10 +80,12 @@ def age(at: datetime) -> float:
     return max(0.0, (datetime.now(UTC) - at).total_seconds())
 
 
-def _of_views(views: ViewStore, tables: Sequence[str]) -> tuple[dict[str, TableStatus], str | None]:
+def _of_views(views: ViewStore | None, tables: Sequence[str]) -> tuple[dict[str, TableStatus], str | None]:
     """What the views say of tables without status, and why they do not say it of all."""
     found, problem = dict.fromkeys(tables, TableStatus.read({})), None
     for table in tables:
+        if views is None:
+            break
         try:
             position, keys = views.position(table), views.count(table)
         except QueryError as error:

@@ -23,6 +23,8 @@ class OfTable:
     table: str
     batch: int | None
     """The last batch that the view shows; null before the first one."""
+    position: str
+    """The position behind that batch, for `after` and for the change feed."""
     watermark: datetime | str | None
     """The event time up to which windows are closed, as of that batch."""
     age: float | None

@@ -15,6 +15,7 @@ from keyfold.server.auth.policy import Policy
 from keyfold.server.console.static import Console
 from keyfold.server.endpoint import Endpoint, error_response
 from keyfold.server.granted.home import GrantedHomes
+from keyfold.server.metrics.timed import Timed
 from keyfold.server.point_reads import PointReads
 from keyfold.server.route import Route
 from keyfold.server.route_table import ROUTES
@@ -30,7 +31,8 @@ def application(home: ServedHome, policy: Policy, tokens: TokenReader) -> ASGIAp
         for path in route.paths
     ]
     router = Router(paths, redirect_slashes=False, default=_Unknown(ROUTES))
-    return Guard(PointReads(Console(_Methods(router, paths)), homes), policy, tokens)
+    guarded = Guard(PointReads(Console(_Methods(router, paths)), homes), policy, tokens)
+    return Timed(guarded, home.requests)
 
 
 def _starlette(path: str) -> str:

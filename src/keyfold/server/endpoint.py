@@ -19,7 +19,7 @@ from keyfold.server.auth.access import of_request as access_of
 from keyfold.server.error_body import error_document, status_of
 from keyfold.server.granted.home import GrantedHome, GrantedHomes
 from keyfold.server.parameters import read_query
-from keyfold.server.route import Call, Route
+from keyfold.server.route import IN_SCOPE, Call, Route
 from keyfold.server.served_home import ServedHome
 from keyfold.server.streaming import streamed
 
@@ -37,6 +37,7 @@ class Endpoint:
         self._feeds = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[IN_SCOPE] = self._route
         request = Request(scope, receive)
         with suppress(ClientDisconnect), self._one_more() as refused:
             response = await self._response(request) if refused is None else error_response(refused)
@@ -98,7 +99,7 @@ class Endpoint:
                 return Response(status_code=304, headers=headers)
         found = route.handle(call)
         if isinstance(found, Streamed):
-            return streamed(found, headers)
+            return streamed(found, headers, call.home.requests)
         return Response(answers.encode(found), headers=headers, media_type=JSON)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from keyfold.errors import STATUS, DeclarationError, KeyfoldError, QueryError, RunError
 from keyfold.read.changes import PositionGone
+from keyfold.read.wanted import BehindPosition
 
 _LOG: Final = logging.getLogger("keyfold.server")
 
@@ -42,7 +43,8 @@ def error_document(error: BaseException, freshness: Mapping[str, Any] | None = N
         _LOG.error("a request failed", exc_info=error)
     found = {"reason": _reason(error, status), "status": status, **_parts(error)}
     oldest = {"oldest": f"{error.where}@{error.oldest}"} if isinstance(error, PositionGone) else {}
-    return {"error": found, **oldest, **(freshness or {})}
+    present = {"present": error.present} if isinstance(error, BehindPosition) else {}
+    return {"error": found, **oldest, **present, **(freshness or {})}
 
 
 def _parts(error: BaseException) -> dict[str, Any]:

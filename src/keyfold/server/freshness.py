@@ -10,26 +10,37 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from keyfold.errors import QueryError
-from keyfold.read import AppReader
+from keyfold.read import AppReader, wanted
 from keyfold.read.values import plain
 from keyfold.server import parameters
 from keyfold.server.granted.home import GrantedHome
 from keyfold.server.log_watch import stopping
+from keyfold.server.parameters import Parameter
 from keyfold.server.served_home import ServedHome
 from keyfold.views.contract import Position
 
 AT_LEAST: Final = parameters.integer(
     "at_least", "Answer only once the view has this batch; 409 with the present position otherwise.", least=0
 )
+AFTER: Final = Parameter(
+    "after",
+    "Answer only once the view shows this position: `orders/3@1234` is the message of Kafka with topic, "
+    "partition and offset, and `shop.totals@9` is `position` of an answer, or an id of the change feed. "
+    "409 with the present position otherwise.",
+    {"type": "string", "maxLength": 10_000},
+    lambda name, given: wanted.parse(given),
+    many=True,
+    example="orders/3@1234",
+)
 WAIT: Final = parameters.duration(
     "wait",
-    "How long to wait for `at_least`, at most a minute; without it, for the first batch.",
+    "How long to wait for `at_least` and `after`, at most a minute; without these, for the first batch.",
     longest="1 minute",
 )
 MAX_AGE: Final = parameters.duration(
     "max_age", "Refuse to answer (412) if the view's last batch is older than this.", example="5s"
 )
-PARAMETERS: Final = (AT_LEAST, WAIT, MAX_AGE)
+PARAMETERS: Final = (AT_LEAST, AFTER, WAIT, MAX_AGE)
 """What every route of a table accepts."""
 _POLL: Final = 0.005
 _SLOWEST_POLL: Final = 0.1
@@ -57,14 +68,22 @@ class View:
         return {"app": self.app.name, "table": self.table, **self.freshness()}
 
     def freshness(self) -> dict[str, Any]:
-        """Batch, watermark and age."""
+        """Batch, position behind it, watermark and age."""
         at = self.position
-        return {"batch": at and at.batch, "watermark": plain(at and at.watermark), "age": self.age}
+        behind = f"{self.app.name}.{self.table}@{0 if at is None else at.batch + 1}"
+        return {
+            "batch": at and at.batch,
+            "position": behind,
+            "watermark": plain(at and at.watermark),
+            "age": self.age,
+        }
 
     def headers(self) -> dict[str, str]:
         """The same as headers, without those that have no value."""
         found = self.freshness()
-        return {f"keyfold-{name}": str(value) for name, value in found.items() if value is not None}
+        # Of tables whose names headers can't have, the position is in documents alone.
+        has = {name: str(value) for name, value in found.items() if value is not None}
+        return {f"keyfold-{name}": value for name, value in has.items() if value.isascii()}
 
     @property
     def etag(self) -> str | None:
@@ -111,25 +130,39 @@ def _known(app: AppReader, name: str) -> str:
 
 
 async def reach(app: AppReader, name: str, values: Mapping[str, Any], home: ServedHome | GrantedHome) -> None:
-    """Waits for `at_least`, as long as `wait` says or until the server stops; takes no thread meanwhile."""
-    at_least, wait = values["at_least"], values["wait"]
-    if at_least is None and wait is None:
+    """Waits for `at_least` and `after`, as long as `wait` says or until the server stops.
+
+    It takes no thread meanwhile.
+    """
+    at_least, after, wait = values["at_least"], values["after"], values["wait"]
+    if at_least is None and after is None and wait is None:
         return
     table = await home.in_thread(app, _known, app, name)
+    batch = 0 if at_least is None and after is None else at_least
+    positions = [one for given in after or () for one in given]
     deadline, pause = time.monotonic() + (wait or 0), _POLL
     while True:
-        position = await home.in_thread(app, app.views.position, table)
-        if position is not None and position.batch >= (at_least or 0):
+        error = await home.in_thread(app, _behind, app, table, batch, positions)
+        if error is None:
             return
         left = deadline - time.monotonic()
         if left <= 0:
-            # For its error.
-            await home.in_thread(app, app.views.wait, table, at_least or 0)
-            return
+            raise error
         if home.watch.closed:
             raise stopping()
         await asyncio.sleep(min(pause, left))
         pause = min(pause * 1.5, _SLOWEST_POLL)
+
+
+def _behind(app: AppReader, table: str, batch: int | None, positions: wanted.Wanted) -> QueryError | None:
+    """Why a view does not show what the reader waits for; None if it does."""
+    position = app.views.position(table)
+    if batch is not None and (position is None or position.batch < batch):
+        try:
+            app.views.wait(table, batch)
+        except QueryError as error:
+            return error
+    return app.behind(table, position, positions) if positions else None
 
 
 def matches(etag: str | None, given: str | None) -> bool:

@@ -29,8 +29,8 @@ MEANS: Final = {
     404: "There is no such app, table or key; `near` has names like it.",
     405: "The address has another method.",
     406: "No format that the client accepts.",
-    409: "The view is behind `at_least`; the body has its position.",
-    410: "The log no longer has that position; the body has the oldest one.",
+    409: "The view is behind `at_least` or `after`; the body says where it is, for `after` in `present`.",
+    410: "The log no longer has that position; the body has the oldest one, if there is one.",
     412: "The view is older than `max_age`; the body has its age.",
     413: "The body is too large.",
     414: "The address is too long.",
@@ -39,12 +39,16 @@ MEANS: Final = {
 }
 _HEADERS: Final = {
     "keyfold-batch": ("The last batch that the view shows.", {"type": "integer"}),
+    "keyfold-position": (
+        "The position behind that batch, for `after` and the change feed.",
+        {"type": "string"},
+    ),
     "keyfold-watermark": ("The watermark as of that batch.", {"type": "string"}),
     "keyfold-age": ("Seconds since that batch was committed.", {"type": "number"}),
 }
 ERROR: Final[dict[str, Any]] = {
     "type": "object",
-    "description": "Any error. About a table it also has batch, watermark and age of its view.",
+    "description": "Any error. About a table it also has batch, position, watermark and age of its view.",
     "required": ["error"],
     "properties": {
         "error": {
@@ -64,7 +68,13 @@ ERROR: Final[dict[str, Any]] = {
                 },
             },
         },
+        "present": {
+            "type": "object",
+            "description": "What the view has of `after`, by partition or table; null if nothing.",
+            "additionalProperties": {"type": ["string", "null"]},
+        },
         "batch": {"type": ["integer", "null"]},
+        "position": {"type": "string"},
         "watermark": {"type": ["string", "null"]},
         "age": {"type": ["number", "null"]},
     },
@@ -196,7 +206,7 @@ def _failures(route: Route) -> list[int]:
     if EVENTS in route.media:
         found.add(410)
     if route.of_table:
-        found |= {409, 412}
+        found |= {409, 410, 412}
     if len(route.media) > 1:
         found.add(406)
     if route.body is not None:

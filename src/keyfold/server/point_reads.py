@@ -17,6 +17,7 @@ from keyfold.server.auth.access import of_request as access_of
 from keyfold.server.freshness import View
 from keyfold.server.granted.home import GrantedHomes
 from keyfold.server.key_paths import key_parts
+from keyfold.server.route import IN_SCOPE
 from keyfold.server.routes.keys import GET_ROW
 
 _MEDIA: Final = (b"content-type", JSON.encode())
@@ -34,6 +35,7 @@ class PointReads:
         if answer is None:
             await self._app(scope, receive, send)
             return
+        scope[IN_SCOPE] = GET_ROW
         status, headers, body = answer
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
@@ -54,7 +56,7 @@ class PointReads:
         if not access.may(GET_ROW.role):
             return None
         app = self._homes.of(access).recent(name)
-        if app is None or not app.views.reads_at_once or path.endswith(b"/history"):
+        if app is None or not app.views.reads_at_once or path.endswith((b"/history", b"/explain")):
             return None
         try:
             found = app.views.read_key(table.decode("latin-1"), key_parts(path))

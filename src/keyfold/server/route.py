@@ -20,6 +20,8 @@ from keyfold.views.reader import TableReader
 
 OF_APP: Final = "/api/apps/{app}"
 OF_TABLE: Final = f"{OF_APP}/tables/{{table}}"
+IN_SCOPE: Final = "keyfold.route"
+"""Where the scope of a request has its route, once that is known."""
 Method = Literal["GET", "POST"]
 T = TypeVar("T")
 

@@ -5,10 +5,22 @@ from __future__ import annotations
 from typing import Final
 
 from keyfold.server.route import Route
-from keyfold.server.routes import apps, changes, description, health, keys, rows, side, tables, topology
+from keyfold.server.routes import (
+    apps,
+    changes,
+    description,
+    health,
+    keys,
+    metrics,
+    rows,
+    side,
+    tables,
+    topology,
+)
 
 ROUTES: Final[tuple[Route, ...]] = (
     *health.ROUTES,
+    *metrics.ROUTES,
     *description.ROUTES,
     *apps.ROUTES,
     *topology.ROUTES,

@@ -12,7 +12,10 @@ from starlette.concurrency import run_in_threadpool
 
 from keyfold.errors import QueryError, choice
 from keyfold.read import AppReader, HomeReader
+from keyfold.read.status import AppStatus
 from keyfold.server.log_watch import LogWatch
+from keyfold.server.metrics.collector import HomeCollector
+from keyfold.server.metrics.requests import ServerMetrics
 
 # How long point reads go without a look at the home: an app that was moved is noticed after that.
 _LOOK_SECONDS: Final = 1.0
@@ -29,6 +32,9 @@ class ServedHome:
         self._lock = threading.Lock()
         self._addresses: dict[AppReader, str] = {}
         self.watch = LogWatch()
+        self.requests = ServerMetrics()
+        self.metrics = self.requests.registry(HomeCollector(self.names, self._status))
+        """What `/metrics` shows."""
         self._threads: dict[AppReader, asyncio.Semaphore] = {}
         self._recent: dict[str | None, tuple[float, AppReader]] = {}
 
@@ -73,6 +79,14 @@ class ServedHome:
         with self._lock:
             self._recent.clear()
             self._reader.close()
+
+    def without_views(self, name: str) -> AppReader:
+        """An app whose views are not opened: a store of them may not answer."""
+        with self._lock:
+            return self._reader.app(name)
+
+    def _status(self, name: str) -> AppStatus:
+        return self.without_views(name).status(views=False)
 
     def _only(self, hint: str) -> str:
         names = self.names()

@@ -14,17 +14,18 @@ from starlette.types import Receive, Scope, Send
 
 from keyfold.server import stepping
 from keyfold.server.answers import Streamed
+from keyfold.server.metrics.requests import ServerMetrics
 
 _LOG: Final = logging.getLogger("keyfold.server")
 # A reader that takes nothing for this long would hold a snapshot of the views, and with it SQLite's log.
 SLOWEST_SECONDS: Final = 30.0
 
 
-def streamed(found: Streamed, headers: Mapping[str, str]) -> Response:
+def streamed(found: Streamed, headers: Mapping[str, str], metrics: ServerMetrics) -> Response:
     """The response that sends an answer."""
     more = {**headers, **found.headers}
     if isinstance(found.pieces, AsyncIterator):
-        return Events(found.media, found.pieces, more)
+        return Events(found.media, found.pieces, more, metrics)
     return Pieces(found.media, found.pieces, more)
 
 
@@ -61,32 +62,49 @@ class Pieces(Response):
 class Events(Response):
     """Sends events as they come, until the client is gone or takes nothing any more."""
 
-    def __init__(self, media: str, pieces: AsyncIterator[bytes], headers: Mapping[str, str]) -> None:
+    def __init__(
+        self, media: str, pieces: AsyncIterator[bytes], headers: Mapping[str, str], metrics: ServerMetrics
+    ) -> None:
         self.status_code, self.media_type, self.background = 200, media, None
         self._pieces: Any = pieces
+        self._metrics = metrics
         self.init_headers(headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        self._metrics.feed_began()
+        reason = "left"
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            reason = await self._follow(receive, send)
+        finally:
+            self._metrics.feed_ended(reason)
+
+    async def _follow(self, receive: Receive, send: Send) -> str:
+        """Sends until the feed or its reader ends it; the reason."""
         sending = asyncio.ensure_future(self._send_all(send))
         leaving = asyncio.ensure_future(_gone(receive))
         try:
             await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+            return sending.result() if sending.done() else "left"
         finally:
             for task in (sending, leaving):
                 task.cancel()
             await asyncio.gather(sending, leaving, return_exceptions=True)
 
-    async def _send_all(self, send: Send) -> None:
+    async def _send_all(self, send: Send) -> str:
+        """Sends all events; why they ended."""
         try:
             async with aclosing(self._pieces) as pieces:
                 async for piece in pieces:
                     await _send_piece(send, piece)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
+            return "closed"
         except TimeoutError:
             _LOG.info("a reader of changes took nothing for %g s", SLOWEST_SECONDS)
+            return "slow"
         except Exception as error:
             _LOG.warning("a change feed has ended: %s: %s", type(error).__name__, error)
+            return "failed"
 
 
 async def _gone(receive: Receive) -> None:

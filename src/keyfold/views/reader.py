@@ -216,7 +216,7 @@ class TableReader:
             raise QueryError(
                 "at_least must be a batch number", where=self.table, given=repr(at_least), hint=hint
             )
-        timeout = _seconds(wait, self.table)
+        timeout = seconds(wait, self.table)
         # An unknown name raises at once, not after the wait.
         if self._store.position(self.table) is None:
             self._store.schema(self.table)
@@ -259,7 +259,8 @@ def _not_plottable(schema: ViewSchema, name: str, column: Column | None, numbers
     return QueryError(f"column {column.name!r} {why}", where=schema.table, given=name, hint=hint)
 
 
-def _seconds(wait: Wait, table: str) -> float:
+def seconds(wait: Wait, table: str) -> float:
+    """How long to wait, in seconds; `table` is named in errors."""
     if wait is None:
         return 0
     if isinstance(wait, int | float) and not isinstance(wait, bool) and 0 <= wait < 1e9:

@@ -9,21 +9,22 @@ from pathlib import Path
 import pytest
 
 from keyfold.cli.reports import size_forecast as shown
-from keyfold.engine.status import size_history
 from keyfold.engine.status.size_forecast import forecast
-from keyfold.engine.status.size_history import SizeHistory, SizeSample, thin
+from keyfold.engine.status.size_history import SizeHistory, thin
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
+from keyfold.read import trends
 from keyfold.read.metrics import RunStatus, TableStatus
+from keyfold.read.trends import Sample
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def samples(minutes: int, per_hour: float, noise: float = 0.0, first: int = 1000) -> list[SizeSample]:
+def samples(minutes: int, per_hour: float, noise: float = 0.0, first: int = 1000) -> list[Sample]:
     """A size a minute."""
     chance = random.Random(7)
     return [
-        SizeSample(
+        Sample(
             AT.timestamp() + 60 * n,
             n,
             first + round(per_hour / 60 * n),
@@ -55,7 +56,7 @@ def test_noise_widens_the_range_and_hardly_moves_the_median() -> None:
 
 def test_a_jump_that_noise_makes_once_counts_little() -> None:
     found = samples(120, 600)
-    found[60] = SizeSample(found[60].at, 60, 10**9, 10**9)
+    found[60] = Sample(found[60].at, 60, 10**9, 10**9)
     growth = forecast(found).rows
     assert growth is not None
     assert growth.per_hour == pytest.approx(600, rel=0.05)
@@ -74,7 +75,7 @@ def test_a_state_that_does_not_grow_reaches_no_bound() -> None:
     ("given", "said"),
     [([], "no size is recorded"), (samples(5, 1), "5 of at least 10 sizes are recorded, over 4 of")],
 )
-def test_too_little_history_says_so(given: list[SizeSample], said: str) -> None:
+def test_too_little_history_says_so(given: list[Sample], said: str) -> None:
     found = forecast(given)
     assert found.rows is None
     assert found.bytes is None
@@ -84,7 +85,7 @@ def test_too_little_history_says_so(given: list[SizeSample], said: str) -> None:
 
 def test_a_table_that_was_reset_is_measured_from_then_on() -> None:
     before = samples(300, 60_000)
-    after = [SizeSample(one.at + 20_000, one.batch, one.rows, one.bytes) for one in samples(60, 600)]
+    after = [Sample(one.at + 20_000, one.batch, one.rows, one.bytes) for one in samples(60, 600)]
     found = forecast([*before, *after])
     assert found.samples == 60
     assert found.rows is not None
@@ -102,19 +103,19 @@ def test_a_running_app_records_one_size_a_minute_and_the_last(tmp_path: Path) ->
     for second in range(0, 150, 10):
         history.add(status(AT + timedelta(seconds=second), second, second))
     history.add(status(AT + timedelta(seconds=150), 149, 149), last=True)
-    assert [one.rows for one in size_history.read(home)["totals"]] == [0, 60, 149]
+    assert [one.rows for one in trends.read(home)["totals"]] == [0, 60, 149]
     again = SizeHistory(home)
     again.add(status(AT + timedelta(days=1), 150, 150))
-    assert [one.rows for one in size_history.read(home)["totals"]] == [0, 60, 149, 150]
+    assert [one.rows for one in trends.read(home)["totals"]] == [0, 60, 149, 150]
 
 
 def test_a_damaged_file_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "sizes.json").write_text('{"tables": {"totals": [[1]]}}')
-    assert size_history.read(AppHome(tmp_path)) == {}
+    assert trends.read(AppHome(tmp_path)) == {}
 
 
 def test_of_many_samples_the_old_ones_are_thinned() -> None:
-    found: list[SizeSample] = []
+    found: list[Sample] = []
     for one in samples(5000, 1):
         found = thin([*found, one])
     assert len(found) <= 600

@@ -49,6 +49,8 @@ TABLE: dict[str, Any] = {
     "all_rejected": False,
     "duplicates": 0,
     "dropped_partials": 0,
+    "latency_seconds": 0.75,
+    "all_runs": {"rows": 1_000, "seconds": 4.5, "phases": {"fold": 4.0, "other": 0.5}},
 }
 STREAM: dict[str, Any] = {
     "running": True,
@@ -65,6 +67,7 @@ STREAM: dict[str, Any] = {
     "rejected": 2,
     "rejecting": None,
     "all_rejected": False,
+    "all_runs": {"rows": 1_200, "seconds": 2.25, "phases": {"fold": 2.25}},
 }
 STATUS: dict[str, Any] = {
     "app": "shop",

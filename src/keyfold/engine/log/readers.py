@@ -15,7 +15,7 @@ from typing import Final
 from keyfold.engine.log.manifest import LAYOUT
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome, TableHome
-from keyfold.engine.storage.source_offsets import BatchOffset
+from keyfold.engine.storage.source_offsets import BatchOffset, SourceOffset
 from keyfold.plan import nodes, tree
 from keyfold.plan.nodes import AppSpec, TableSpec
 
@@ -98,11 +98,13 @@ def kept_after(home: AppHome, use: Use) -> int:
 
 def offset(use: Use, home: TableHome, batch: int | None) -> int:
     """The offset of a use in a batch of its reader; before the first one, that of its snapshot."""
-    found: list[int] = []
-    if batch is not None and batch >= 0:
-        offsets = home.spark.offsets(batch)
-        mine = [offsets[at] for at in _positions(use, home)]
-        found = [offset.batch for offset in mine if isinstance(offset, BatchOffset)]
+    return offset_among(use, home, [] if batch is None or batch < 0 else home.spark.offsets(batch))
+
+
+def offset_among(use: Use, home: TableHome, offsets: Sequence[SourceOffset]) -> int:
+    """The offset of a use among those of all sources of its reader; without one, that of its snapshot."""
+    mine = [offsets[at] for at in _positions(use, home)] if offsets else []
+    found = [offset.batch for offset in mine if isinstance(offset, BatchOffset)]
     return min(found) if found else _snapshot(use, home)
 
 

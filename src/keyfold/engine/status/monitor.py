@@ -24,7 +24,14 @@ from keyfold.engine.status.table_metrics import TableMonitor
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import RunError
 from keyfold.plan import tree
-from keyfold.read.metrics import Failure, LookupStatus, RunStatus, read_status
+from keyfold.read.metrics import (
+    Failure,
+    LookupStatus,
+    RunStatus,
+    StreamStatus,
+    TableStatus,
+    read_status,
+)
 from keyfold.views.contract import ViewStore
 
 if TYPE_CHECKING:
@@ -64,9 +71,13 @@ class Monitor:
         shared: SharedStreams,
     ) -> None:
         """Starts to sample the queries of tables, and of streams that have a log."""
+        before = read_status(self._home)
         streams = {s.name: Backlog(hooks[s.name].home, [s]) for s in shared}
         self._streams = {
-            name: StreamMonitor(queries[name], hooks[name], backlog) for name, backlog in streams.items()
+            name: StreamMonitor(
+                queries[name], hooks[name], backlog, before.streams.get(name, StreamStatus()).all_runs
+            )
+            for name, backlog in streams.items()
         }
         for name, hook in hooks.items():
             if isinstance(hook, TableHook):
@@ -76,7 +87,8 @@ class Monitor:
                 uses = readers.uses(hook.spec) + read
                 upstream = [streams[stream] for stream in recorded]
                 backlog = Backlog(hook.home, sources, uses, upstream)
-                self._tables[name] = TableMonitor(queries[name], hook, store, backlog)
+                work = before.tables.get(name, TableStatus()).all_runs
+                self._tables[name] = TableMonitor(queries[name], hook, store, backlog, work)
         self._thread.start()
 
     def sample(self, *, count: bool = False) -> RunStatus:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.batch.hook import BatchHook
 from keyfold.engine.status.backlog import Backlog
-from keyfold.read.metrics import Rejecting
+from keyfold.read.metrics import Rejecting, Work
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -22,11 +23,31 @@ FEW: Final = 10
 NEARLY_ALL: Final = 0.9
 
 
-class QueryMonitor:
-    """Samples the metrics that every query has. `reads`: how often it reads each row."""
+# The parts of a batch, by the names that Spark has for them.
+PHASES: Final = {
+    "latestOffset": "offsets",
+    "getBatch": "offsets",
+    "queryPlanning": "plan",
+    "addBatch": "fold",
+    "walCommit": "commit",
+    "commitOffsets": "commit",
+    "commitBatch": "commit",
+}
 
-    def __init__(self, query: StreamingQuery, hook: BatchHook, backlog: Backlog, reads: int = 1) -> None:
+
+class QueryMonitor:
+    """Samples the metrics that every query has.
+
+    `before`: the work of earlier runs. `reads`: how often the query reads each row.
+    """
+
+    def __init__(
+        self, query: StreamingQuery, hook: BatchHook, backlog: Backlog, before: Work | None, reads: int = 1
+    ) -> None:
         self._query, self._hook, self._backlog, self._reads = query, hook, backlog, reads
+        self._before = before or Work()
+        self._phases: Counter[str] = Counter()
+        self._timed = -1
         self._rows: dict[int, int] = {}
         self._total = 0
         self._seen: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
@@ -53,10 +74,28 @@ class QueryMonitor:
         self._rows[batch] = max(rows, self._rows.get(batch, 0))
         if rows or not self._progress:
             self._progress = report
-        if "addBatch" in (report.get("durationMs") or {}):
+        durations = report.get("durationMs") or {}
+        if "addBatch" in durations:
             self._record_rejection(batch, self._rows[batch] / self._reads)
+            if batch > self._timed:
+                self._timed = batch
+                self._phases.update(phases(durations))
+                self._batch_done(report)
         while len(self._rows) > 100:
             del self._rows[min(self._rows)]
+
+    def _batch_done(self, report: dict[str, Any]) -> None:
+        """Called once for each batch, with Spark's report of it."""
+
+    def _work_of_all_runs(self) -> Work:
+        """What the query has done until now, in this run and before it."""
+        before, now = self._before, {phase: ms / 1000 for phase, ms in self._phases.items()}
+        names = dict.fromkeys((*before.phases, *now))
+        return Work(
+            rows=before.rows + self._total // self._reads,
+            seconds=round(before.seconds + sum(now.values()), 3),
+            phases={name: round(before.phases.get(name, 0) + now.get(name, 0), 3) for name in names},
+        )
 
     def _record_rejection(self, batch: int, rows: float) -> None:
         """Records a batch in which nearly all rows were rejected for one reason."""
@@ -111,6 +150,17 @@ class QueryMonitor:
         known = [stage.get() for stage in stages if stage.isDefined()]
         tasks = sum(stage.numTasks() for stage in known)
         return sum(stage.numCompletedTasks() for stage in known) / tasks if tasks else None
+
+
+def phases(durations: Mapping[str, int]) -> dict[str, int]:
+    """The milliseconds of the parts of a batch, by Spark's report, whose words say less."""
+    found = Counter({"other": durations["triggerExecution"]})
+    for name, ms in durations.items():
+        if (phase := PHASES.get(name)) is not None:
+            found[phase] += ms
+            found["other"] -= ms
+    # Spark rounds each by itself.
+    return {phase: max(0, ms) for phase, ms in found.items()}
 
 
 def reported_batch(query: StreamingQuery) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
-from keyfold.engine.status.size_history import SizeSample, of_one_life
+from keyfold.read.trends import Sample, of_one_life
 
 FEWEST: Final = 10
 SHORTEST_SECONDS: Final = 600.0
@@ -49,7 +49,7 @@ class Forecast:
         return (self.until - self.since).total_seconds() / 3600 if self.since and self.until else 0.0
 
 
-def forecast(recorded: Sequence[SizeSample]) -> Forecast:
+def forecast(recorded: Sequence[Sample]) -> Forecast:
     """The growth that samples show."""
     samples = of_one_life(recorded)
     if not samples:
@@ -64,7 +64,7 @@ def forecast(recorded: Sequence[SizeSample]) -> Forecast:
     return Forecast(found.samples, since, until, _growth(samples, "rows"), _growth(samples, "bytes"))
 
 
-def _growth(samples: Sequence[SizeSample], what: Literal["rows", "bytes"]) -> Growth | None:
+def _growth(samples: Sequence[Sample], what: Literal["rows", "bytes"]) -> Growth | None:
     """The median of the slopes between samples that are far apart: single jumps and noise count little."""
     known = [(one.at, int(getattr(one, what))) for one in samples if getattr(one, what) is not None]
     if len(known) < FEWEST:

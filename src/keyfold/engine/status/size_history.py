@@ -1,43 +1,23 @@
-"""How large the tables of an app were over time: a sample a minute, in `sizes.json` beside the status.
+"""Records the figures of an app's tables: a sample a minute, in a file that `keyfold.read.trends` reads.
 
-The file is the driver's own and can be lost. It stays small: of old samples, fewer and fewer are kept.
+The file stays small: of old samples, fewer and fewer are kept.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from datetime import datetime
 from typing import Final
 
 from keyfold.engine.storage.files import replace_file
 from keyfold.engine.storage.layout import AppHome
-from keyfold.read.metrics import RunStatus
+from keyfold.read.metrics import RunStatus, TableStatus
+from keyfold.read.trends import FILE, Sample, read
 
 EVERY_SECONDS: Final = 60.0
 _MOST: Final = 600
-_FILE: Final = "sizes.json"
-
-
-@dataclass(frozen=True)
-class SizeSample:
-    """A table's size at a moment: its rows, and the bytes of its state in RocksDB, as `status` has them."""
-
-    at: float
-    """In seconds since the epoch."""
-    batch: int
-    rows: int | None
-    bytes: int | None
-
-
-def read(home: AppHome) -> dict[str, list[SizeSample]]:
-    """All samples by table, oldest first; none if the file is missing or damaged."""
-    try:
-        found = json.loads((home.local / _FILE).read_text("utf-8"))
-        return {table: [SizeSample(*one) for one in samples] for table, samples in found["tables"].items()}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return {}
 
 
 class SizeHistory:
@@ -62,28 +42,36 @@ class SizeHistory:
                     continue
                 # The end of a short run is more informative than its beginning.
                 known = known[:-1]
-            sample = SizeSample(at, batch, metrics.keys, metrics.state_bytes)
-            self._samples[table] = thin([*known, sample])
+            self._samples[table] = thin([*known, _sample(at, batch, metrics)])
             changed = True
         if changed:
             tables = {name: [astuple(one) for one in found] for name, found in self._samples.items()}
             content = json.dumps({"tables": tables}).encode()
-            replace_file(self._home.local / _FILE, content, durable=False)
+            replace_file(self._home.local / FILE, content, durable=False)
+
+
+def _sample(at: float, batch: int, table: TableStatus) -> Sample:
+    return Sample(
+        at=at,
+        batch=batch,
+        rows=table.keys,
+        bytes=table.state_bytes,
+        read=table.rows,
+        batch_ms=table.batch_ms,
+        late=table.late,
+        rejected=table.rejected,
+        lag_seconds=None if table.lag_seconds is None else round(table.lag_seconds, 3),
+        messages_left=table.messages_left,
+    )
 
 
 def _seconds(at: datetime) -> float:
     return round(at.timestamp(), 1)
 
 
-def thin(samples: Sequence[SizeSample]) -> list[SizeSample]:
+def thin(samples: Sequence[Sample]) -> list[Sample]:
     """All samples while they are few; else every second one of the older half, and all of the newer."""
     if len(samples) <= _MOST:
         return list(samples)
     middle = len(samples) // 2
     return [*samples[:middle:2], *samples[middle:]]
-
-
-def of_one_life(samples: Sequence[SizeSample]) -> list[SizeSample]:
-    """The samples since the table began: after a reset or a restore, batch numbers start over."""
-    begun = max((n for n in range(1, len(samples)) if samples[n].batch < samples[n - 1].batch), default=0)
-    return list(samples[begun:])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from keyfold.engine.status.message_metrics import messages_left
 from keyfold.engine.status.query_metrics import QueryMonitor
-from keyfold.read.metrics import StreamStatus
+from keyfold.read.metrics import StreamStatus, Work
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class StreamMonitor(QueryMonitor):
     """Samples the metrics of one stream."""
 
-    def __init__(self, query: StreamingQuery, hook: BatchHook, backlog: Backlog) -> None:
-        super().__init__(query, hook, backlog, reads=1)
-        self._before = hook.log.newest()
+    def __init__(self, query: StreamingQuery, hook: BatchHook, backlog: Backlog, before: Work | None) -> None:
+        super().__init__(query, hook, backlog, before)
+        self._first = hook.log.newest()
 
     def sample(self) -> StreamStatus:
         """The metrics now."""
@@ -28,7 +28,7 @@ class StreamMonitor(QueryMonitor):
         durations = self._progress.get("durationMs") or {}
         return StreamStatus(
             running=self._query.isActive,
-            batch=self._before if self._hook.last is None else self._hook.last,
+            batch=self._first if self._hook.last is None else self._hook.last,
             rows=self._total,
             rows_per_second=self._speed(),
             batch_ms=durations.get("triggerExecution"),
@@ -38,4 +38,5 @@ class StreamMonitor(QueryMonitor):
             rejected=self._hook.counts["rejected"],
             rejecting=self._rejecting,
             all_rejected=self._all_rejected(),
+            all_runs=self._work_of_all_runs(),
         )

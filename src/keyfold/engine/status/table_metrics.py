@@ -9,13 +9,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.batch.hook import TableHook
+from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.status.backlog import Backlog
 from keyfold.engine.status.message_metrics import message_metrics
 from keyfold.engine.status.query_metrics import QueryMonitor
 from keyfold.errors import QueryError
 from keyfold.plan.nodes import Transform
 from keyfold.plan.tree import walk
-from keyfold.read.metrics import TableStatus
+from keyfold.read.metrics import TableStatus, Work
 from keyfold.views.contract import Position, ViewStore
 
 if TYPE_CHECKING:
@@ -28,15 +29,23 @@ COUNTING_SHARE: Final = 0.02
 class TableMonitor(QueryMonitor):
     """Samples the metrics of one table."""
 
-    def __init__(self, query: StreamingQuery, hook: TableHook, store: ViewStore, backlog: Backlog) -> None:
+    def __init__(
+        self,
+        query: StreamingQuery,
+        hook: TableHook,
+        store: ViewStore,
+        backlog: Backlog,
+        before: Work | None,
+    ) -> None:
         # A transform reads its input twice: once for good rows, once for side outputs.
         reads = 2 ** sum(isinstance(node, Transform) for node in walk(hook.spec.input))
-        super().__init__(query, hook, backlog, reads)
+        super().__init__(query, hook, backlog, before, reads)
         self._store, self._name = store, hook.spec.name
         self._position: Position | None = None
         self._keys: int | None = None
         self._keys_at: datetime | None = None
         self._count_after = 0.0
+        self._latency: float | None = None
 
     def sample(self, *, count: bool = False) -> TableStatus:
         """The metrics now; `count` counts keys however long that takes."""
@@ -64,7 +73,14 @@ class TableMonitor(QueryMonitor):
             all_rejected=self._all_rejected(),
             duplicates=self._hook.counts["duplicate"],
             dropped_partials=self._hook.counts["dropped_partial"],
+            latency_seconds=self._latency,
+            all_runs=self._work_of_all_runs(),
         )
+
+    def _batch_done(self, report: dict[str, Any]) -> None:
+        if report["numInputRows"] and (manifest := self._hook.log.find(report["batchId"])) is not None:
+            newest = _newest_row(report, manifest)
+            self._latency = None if newest is None else (manifest.at - newest).total_seconds()
 
     def _read_position(self) -> Position | None:
         # What a store that can't be reached says last still holds: the view waits for it.
@@ -81,6 +97,14 @@ class TableMonitor(QueryMonitor):
             took = time.monotonic() - begun
             self._count_after = begun + took / COUNTING_SHARE
         return self._keys
+
+
+def _newest_row(report: Mapping[str, Any], manifest: Manifest) -> datetime | None:
+    """The newest event time that a batch has read; of topics, that was read until then."""
+    if (newest := (report.get("eventTime") or {}).get("max")) is not None:
+        return datetime.fromisoformat(newest)
+    times = [ms for partitions in manifest.times.values() for ms in partitions.values()]
+    return datetime.fromtimestamp(max(times) / 1000, UTC) if times else None
 
 
 def _state_bytes(progress: Mapping[str, Any]) -> int | None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, NoReturn
 
 from keyfold.errors import QueryError, choice, did_you_mean
 from keyfold.read import AppReader
+from keyfold.read.advice import AppHealth
 from keyfold.read.batches import LogBatches
 from keyfold.read.changes import TableChanges
+from keyfold.read.explain.explanation import Explanation
 from keyfold.read.history import Change, Since
 from keyfold.read.late import LateBatch
 from keyfold.read.names import Names
@@ -18,10 +21,13 @@ from keyfold.read.rejections import Rejections
 from keyfold.read.side_rows import DuplicateRow, LateRow, RejectedRow
 from keyfold.read.status import AppStatus
 from keyfold.read.topology import Topology
+from keyfold.read.trends import Trends
+from keyfold.read.wanted import TablePosition, Wanted
 from keyfold.server.auth.access import Access
 from keyfold.server.granted import parts
 from keyfold.server.granted.views import GrantedViews
-from keyfold.views.reader import TableReader
+from keyfold.views.contract import Position
+from keyfold.views.reader import TableReader, Wait
 
 
 class GrantedApp(AppReader):
@@ -68,8 +74,18 @@ class GrantedApp(AppReader):
         found = self.whole.known_since(self.table_name(table))
         return {name: since for name, since in found.items() if name not in hidden}
 
-    def status(self) -> AppStatus:
-        return parts.status(self.whole.status(), self._access, self.names, self.topology(), self._hidden)
+    def status(self, *, views: bool = True) -> AppStatus:
+        found = self.whole.status(views=views)
+        # Without views nothing is known of private columns, and so of when columns were added.
+        hidden = self._hidden if views else None
+        return parts.status(found, self._access, self.names, self.topology(), hidden)
+
+    def trends(self, last: timedelta | None = None) -> Trends:
+        found = self.whole.trends(last)
+        return replace(found, tables={name: one for name, one in found.tables.items() if self._reads(name)})
+
+    def health(self) -> AppHealth:
+        return parts.health(self, self.whole.stored)
 
     def topology(self) -> Topology:
         return parts.topology(self.whole.topology(), self._access)
@@ -90,6 +106,23 @@ class GrantedApp(AppReader):
         found = self.whole.progress(self.table_name(table))
         followers = (one for one in found.followers if one.kind != "table" or self._reads(one.name))
         return replace(found, followers=tuple(followers))
+
+    def wait(self, table: str, after: str, wait: Wait = None) -> Position | None:
+        """Nothing waits by it over HTTP: see `behind`."""
+        raise self._refuse()
+
+    def behind(self, table: str, at: Position | None, positions: Wanted) -> QueryError | None:
+        if not self._reads(table):
+            raise self._unknown(table, list(self.names.tables))
+        for one in positions:
+            if isinstance(one, TablePosition) and not self._access.reads(one.app, one.table):
+                what = "the position is of a table that this one does not read"
+                raise QueryError(what, where=f"{self.name}.{table}", given=f"after={one}")
+        try:
+            return self.whole.behind(table, at, positions)
+        except QueryError as error:
+            # Its hint may name the tables that this one reads.
+            raise QueryError(error.what, reason=error.reason, where=error.where, given=error.given) from None
 
     def rejected(self, name: str) -> list[RejectedRow]:
         return self.rejections(name).rows
@@ -120,15 +153,24 @@ class GrantedApp(AppReader):
 
     def history(self, table: str, key: Sequence[str]) -> Iterator[Change]:
         name = self.with_files(table)
-        keys = self.views.schema(name).keys
-        if len(key) > len(keys):
-            # The log would compare what follows the key with other columns, also with private ones.
-            hint = ", ".join(column.name for column in keys)
-            raise QueryError("the key has too many parts", where=name, given="/".join(key), hint=hint)
+        self._require_key(name, key)
         hidden = self._hidden(name)
         for change in self.whole.history(name, key):
-            row = {column: value for column, value in change.row.items() if column not in hidden}
-            yield replace(change, row=row)
+            yield parts.change(change, hidden)
+
+    def explain(self, table: str, key: Sequence[str], batch: int | None = None) -> Explanation:
+        name = self.with_files(table)
+        self._require_key(name, key)
+        return parts.explanation(
+            self.whole.explain(name, key, batch), self.name, self._access, self._hidden(name)
+        )
+
+    def _require_key(self, table: str, key: Sequence[str]) -> None:
+        """Refuses more than a key: the log would compare the rest with other columns, also private ones."""
+        keys = self.views.schema(table).keys
+        if len(key) > len(keys):
+            hint = ", ".join(column.name for column in keys)
+            raise QueryError("the key has too many parts", where=table, given="/".join(key), hint=hint)
 
     def history_reaches(self, table: str) -> Since:
         return self.whole.history_reaches(self.with_files(table))

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from prometheus_client import CollectorRegistry
+
 from keyfold.errors import QueryError, choice, did_you_mean
 from keyfold.read import AppReader
+from keyfold.read.status import AppStatus
 from keyfold.server.auth.access import Access
 from keyfold.server.granted.app import GrantedApp
 from keyfold.server.log_watch import LogWatch
+from keyfold.server.metrics.collector import HomeCollector
+from keyfold.server.metrics.requests import ServerMetrics
 from keyfold.server.served_home import ServedHome
 
 T = TypeVar("T")
@@ -27,6 +32,16 @@ class GrantedHome:
     def directory(self) -> str:
         """The home, for people."""
         return self._home.directory
+
+    @property
+    def requests(self) -> ServerMetrics:
+        """Counts and times requests, of all."""
+        return self._home.requests
+
+    @property
+    def metrics(self) -> CollectorRegistry:
+        """What `/metrics` shows to it."""
+        return self.requests.registry(HomeCollector(self.names, self._status))
 
     @property
     def watch(self) -> LogWatch:
@@ -63,6 +78,9 @@ class GrantedHome:
         """Does blocking work; threads are shared by all who read the app."""
         whole = app.whole if isinstance(app, GrantedApp) else app
         return await self._home.in_thread(whole, work, *given)
+
+    def _status(self, name: str) -> AppStatus:
+        return self._granted(self._home.without_views(name)).status(views=False)
 
     def _granted(self, app: AppReader) -> GrantedApp:
         known = self._apps.get(app.name)

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from keyfold.errors import HomeUnusable
+from keyfold.read import AppReader
+from keyfold.read import health as app_health
+from keyfold.read.advice import AppHealth, Facts
+from keyfold.read.explain.explanation import BatchInput, Explanation
+from keyfold.read.history import Change
 from keyfold.read.names import Names
+from keyfold.read.positions import Follower
 from keyfold.read.rejections import Rejections
 from keyfold.read.side_rows import DuplicateRow, LateRow, RejectedRow
 from keyfold.read.status import AppStatus
@@ -16,9 +25,10 @@ from keyfold.read.topology import Topology
 from keyfold.server.auth.access import Access
 
 _UNSAID: Final = "for operators: keyfold status shows it"
+_UNSAID_ROWS: Final = "rows of sources are for operators"
 # Where the first value of a row may begin in the text of a reason.
 _VALUE: Final = re.compile(r"[\"'`0-9].*", re.DOTALL)
-Hidden = Callable[[str], frozenset[str]]
+Hidden = Callable[[str], frozenset[str]] | None
 
 
 def status(found: AppStatus, access: Access, names: Names, graph: Topology, hidden: Hidden) -> AppStatus:
@@ -38,7 +48,7 @@ def status(found: AppStatus, access: Access, names: Names, graph: Topology, hidd
     return found.replace(
         **{
             **mine,
-            "tables": {name: _without_texts(one, hidden(name)) for name, one in tables.items()},
+            "tables": {name: _without_texts(one, hidden and hidden(name)) for name, one in tables.items()},
             "streams": {name: _without_texts(one) for name, one in mine["streams"].items()},
             "lookups": {
                 name: one.replace(error=one.error and _UNSAID) for name, one in mine["lookups"].items()
@@ -49,13 +59,16 @@ def status(found: AppStatus, access: Access, names: Names, graph: Topology, hidd
     )
 
 
-def _without_texts(one: Any, hidden: frozenset[str] = frozenset()) -> Any:
-    """A table's or stream's status without what quotes rows, and without what is known of hidden columns."""
+def _without_texts(one: Any, hidden: frozenset[str] | None = None) -> Any:
+    """A table's or stream's status without what quotes rows, and without what is known of hidden columns.
+
+    `hidden`: None if these are not known.
+    """
     found: dict[str, Any] = {}
     if one.rejecting is not None:
         found["rejecting"] = one.rejecting.replace(reason=without_values(one.rejecting.reason))
     if since := getattr(one, "since", None):
-        found["since"] = {name: known for name, known in since.items() if name not in hidden}
+        found["since"] = {name: at for name, at in since.items() if hidden is not None and name not in hidden}
     return one.replace(**found) if found else one
 
 
@@ -83,6 +96,40 @@ def savepoints(found: list[Any], access: Access) -> list[Any]:
             files = tuple(file for table in tables for file in one.of_table(table))
             kept.append(replace(one, tables=tables, files=files, view=None))
     return kept
+
+
+def health(app: AppReader, stored: Any) -> AppHealth:
+    """The advice that follows from what a token may see; `stored`: what the app's last start recorded."""
+    status = app.status()
+    followers: dict[str, Sequence[Follower]] = {}
+    saved: list[Any] = []
+    with suppress(HomeUnusable):
+        saved = app.savepoints()
+        followers = {name: app.progress(name).followers for name in status.tables if status.running}
+    day, now = timedelta(days=1), datetime.now(UTC)
+    return app_health.health(Facts(status, stored, app.trends(day), saved, followers, now))
+
+
+def change(found: Change, hidden: frozenset[str]) -> Change:
+    """A change without private columns."""
+    return replace(found, row={name: value for name, value in found.row.items() if name not in hidden})
+
+
+def explanation(found: Explanation, app: str, access: Access, hidden: frozenset[str]) -> Explanation:
+    """An explanation by sources in scope; for a reader without rows of sources, which are raw rows."""
+    inputs = [
+        _input(one, access) for one in found.inputs if one.kind != "table" or access.reads(app, one.name)
+    ]
+    before = None if found.before is None else change(found.before, hidden)
+    return replace(found, change=change(found.change, hidden), before=before, inputs=inputs)
+
+
+def _input(found: BatchInput, access: Access) -> BatchInput:
+    # Steps may name tables that are out of scope.
+    steps = found.steps if access.tables is None else ()
+    if access.sees_private:
+        return replace(found, steps=steps)
+    return replace(found, steps=(), files=(), rows=None, more=False, missing=_UNSAID_ROWS)
 
 
 def rejections(found: Rejections, access: Access) -> Rejections:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from keyfold.errors import KeyfoldError
+from keyfold.read.advice import AppHealth
 from keyfold.read.status import AppStatus, State
+from keyfold.read.trends import Trends
+from keyfold.server import parameters
 from keyfold.server.route import OF_APP, Call, Route
 
 
@@ -64,13 +67,35 @@ def get_app(call: Call) -> AppStatus:
     return call.app.status()
 
 
+def get_health(call: Call) -> AppHealth:
+    """What an operator should look at: failures, rows not folded, what is behind, what grows; worst first.
+
+    Each has the command that helps. It follows from status, logs, savepoints and trends alone.
+    """
+    return call.app.health()
+
+
+def get_trends(call: Call) -> Trends:
+    """The figures of the tables of an app over time: a point for each minute in which a batch ended.
+
+    A running app records them beside its status, for hours in full, and for weeks with fewer points.
+    """
+    last = call.values["last"]
+    return call.app.trends(None if last is None else timedelta(seconds=last))
+
+
 def list_savepoints(call: Call) -> SavepointList:
     """The complete savepoints of an app, oldest first."""
     return SavepointList(call.app.name, [one.document() for one in call.app.savepoints()])
 
 
+_LAST: Final = parameters.duration(
+    "last", "How far back, such as `1h`; all that is recorded without it.", example="1h"
+)
 ROUTES: Final = (
     Route("list_apps", "/api/apps", list_apps, AppList, role="reader"),
     Route("get_app", OF_APP, get_app, AppStatus, role="reader"),
+    Route("get_health", f"{OF_APP}/health", get_health, AppHealth, role="reader"),
+    Route("get_trends", f"{OF_APP}/trends", get_trends, Trends, (_LAST,), role="reader"),
     Route("list_savepoints", f"{OF_APP}/savepoints", list_savepoints, SavepointList, role="reader"),
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from keyfold.errors import QueryError
+from keyfold.read.explain.explanation import Explanation
 from keyfold.read.history import Change, Since
 from keyfold.server import near_keys, parameters
 from keyfold.server.answers import OfTable, Row
@@ -36,6 +37,14 @@ class HistoryDocument(OfTable):
     """Oldest first; a delete has the columns of the key alone."""
     more: bool
     """Whether there are older ones, which a larger limit shows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplanationDocument(OfTable):
+    """Why a row has its value: a change of its key, and what the batch of the change read."""
+
+    key: Sequence[str]
+    explanation: Explanation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +96,25 @@ def get_history(call: Call) -> HistoryDocument | RowDocument:
     return HistoryDocument(**call.view.fields(), key=key, since=since, changes=list(found), more=more)
 
 
+def get_explanation(call: Call) -> ExplanationDocument | RowDocument:
+    """Why a row has its value: its newest change, or that of a batch, and what the batch read of each source.
+
+    Of a stream with a log, and of a table that the table reads, these are the rows of the key, as far as the
+    log still has them: `history` of the stream keeps them. Of others it is the positions: offsets of topics,
+    names of files. Of a key whose last part is text, `explain` in the place of that part is the part itself.
+    """
+    schema, (*key, last) = call.table.schema, call.key
+    if last != "explain" or (len(key) + 1 == len(schema.keys) and is_string(schema.keys[-1])):
+        return get_row(call)
+    if len(key) != len(schema.keys):
+        parts = "/".join(column.name for column in schema.keys)
+        raise QueryError(
+            "an explanation is that of one row", given="/".join(key), hint=f"/keys/{parts}/explain"
+        )
+    found = call.app.explain(call.view.table, key, call.values["batch"])
+    return ExplanationDocument(**call.view.fields(), key=key, explanation=found)
+
+
 def get_rows_of_keys(call: Call) -> RowsOfKeys:
     """The rows of several keys as of one moment, in the order of the keys, null for a key without a row.
 
@@ -136,7 +164,16 @@ _LIMIT: Final = parameters.integer(
 GET_ROW: Final = Route(
     "get_row", f"{OF_TABLE}/keys/{{key}}", get_row, RowDocument, role="reader", cached=True
 )
+_BATCH: Final = parameters.integer("batch", "The batch of the change; the newest one without it.", least=0)
 ROUTES: Final = (
+    Route(
+        "get_explanation",
+        f"{OF_TABLE}/keys/{{key}}/explain",
+        get_explanation,
+        ExplanationDocument | RowDocument,
+        (_BATCH,),
+        role="reader",
+    ),
     Route(
         "get_history",
         f"{OF_TABLE}/keys/{{key}}/history",

@@ -65,9 +65,9 @@ def size(
     from keyfold.cli.home.spark_session import own_spark
     from keyfold.cli.reports import size_forecast
     from keyfold.engine.state import size as state_size
-    from keyfold.engine.status import size_history
     from keyfold.engine.status.size_forecast import forecast
     from keyfold.errors import QueryError
+    from keyfold.read import trends
 
     most = None if bound is None else size_forecast.bytes_of(bound)
     with find_table(name, home) as (app_home, table):
@@ -76,7 +76,7 @@ def size(
         if batch is None or now is None:
             raise QueryError(f"{app_home.path.name}.{table} has no state yet", reason="not_ready", given=name)
         checkpoint = table_home.storage.below("checkpoint")
-        growth = forecast(size_history.read(app_home).get(table, []))
+        growth = forecast(trends.read(app_home).get(table, []))
         with own_spark(home) as spark:
             families = state_size.families(spark, checkpoint, batch)
             largest = state_size.largest_keys(spark, checkpoint, batch, keys) if keys else []

@@ -1,0 +1,1 @@
+"""The metrics of a home and of its server, for Prometheus."""
