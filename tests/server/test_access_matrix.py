@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from keyfold.read import AppReader
+from keyfold.errors import QueryError, RunError
+from keyfold.read import AppReader, open_home
 from keyfold.server.answers import EVENTS
 from keyfold.server.auth.access import Access
 from keyfold.server.granted.app import GrantedApp
@@ -196,6 +197,24 @@ def test_nothing_is_granted_by_inheritance(base: Any, mine: Any, inherited: tupl
     """A new method of a reader must say here what a token may see of it."""
     public = {name for name in vars(base) if not name.startswith("_")} - {"reads_at_once"}
     assert public - set(inherited) <= set(vars(mine))
+
+
+def test_views_of_a_reader_know_no_private_column(home: Path, tokens: dict[str, str]) -> None:
+    """Routes check columns first; a new one that does not finds none."""
+    assert tokens
+    with open_home(home) as reader:
+        views = GrantedApp(reader.app("shop"), Access("reader")).views
+        assert list(views.scan("totals", "n = 1", "n desc", 1)) == list(views.scan("totals", limit=1))
+        asking: list[dict[str, Any]] = [{"where": "mailbox is not null"}, {"order_by": "mailbox"}]
+        for given in asking:
+            with pytest.raises(QueryError, match="unknown column"):
+                views.scan("totals", **given)
+        with pytest.raises(RunError, match="does not see this column"):
+            views.scan("totals", columns=["mailbox"])
+        with pytest.raises(QueryError, match="unknown column"):
+            views.count("totals", "mailbox is not null")
+        with pytest.raises(RunError, match="read only"):
+            views.drop("totals")
 
 
 def test_a_route_without_a_role_is_for_admins() -> None:

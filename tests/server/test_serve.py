@@ -9,19 +9,23 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from keyfold.cli.running.serving import Address, served_beside
+from keyfold.engine.storage import tokens
 from keyfold.read import open_home
 from keyfold.server import address
 from keyfold.server.address import PortInUse, checked_host, is_loopback, listen, listen_from
 from keyfold.server.serving import Serving
 from tests.cli.conftest import SHOP, Cli, cli
 from tests.ports import free_port
-from tests.server.conftest import Get, client, serving
+from tests.server.conftest import Get, client, fill, serving
 
 __all__ = ["cli"]
 
@@ -207,3 +211,51 @@ def test_local_files_of_a_home_elsewhere_are_served(home: Path) -> None:
         url = (words or "").removeprefix("serving on ")
         with urllib.request.urlopen(f"{url}/api/tables/totals/keys/eu", timeout=20) as found:
             assert json.load(found)["row"]["n"] == 3
+
+
+@contextmanager
+def serving_others(home: Path, *words: str) -> Iterator[tuple[str, list[str]]]:
+    """`keyfold serve` on all addresses of this machine: its port, and what it says before."""
+    command = [sys.executable, "-m", "keyfold", "serve", "--home", str(home), "--host", "0.0.0.0"]
+    env = {**os.environ, "NO_COLOR": "1"}
+    with subprocess.Popen(
+        [*command, "--port", "0", *words], stderr=subprocess.PIPE, text=True, env=env
+    ) as run:
+        assert run.stderr is not None
+        said = [run.stderr.readline()]
+        while " on http" not in said[-1]:
+            assert said[-1], said
+            said.append(run.stderr.readline())
+        try:
+            yield said[-1].strip().rpartition(":")[2], said
+        finally:
+            run.send_signal(signal.SIGTERM)
+            run.communicate(timeout=20)
+
+
+def status_of(port: str, **headers: str) -> int:
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/api/tables/totals/keys/eu", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=20) as found:
+            return int(found.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_others_are_served_with_a_token_and_warned_of_plain_text(tmp_path: Path) -> None:
+    fill(tmp_path / "home")
+    _, text = tokens.create(tmp_path / "home", "ann", "reader", None, None)
+    with serving_others(tmp_path / "home") as (port, said):
+        assert said[0].startswith("keyfold: warning: tokens and rows are sent as plain text")
+        assert [status_of(port), status_of(port, Authorization=f"Bearer {text}")] == [401, 200]
+
+
+def test_others_are_served_without_tokens_if_that_is_said_and_warned_of(tmp_path: Path) -> None:
+    fill(tmp_path / "home")
+    with serving_others(tmp_path / "home", "--insecure", "--allowed-host", "shop.example") as (port, said):
+        assert said[0].startswith("keyfold: warning: --insecure: everybody who reaches 0.0.0.0")
+        assert [status_of(port), status_of(port, Host="shop.example"), status_of(port, Host="evil")] == [
+            200,
+            200,
+            403,
+        ]

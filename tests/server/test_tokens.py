@@ -253,6 +253,7 @@ def at(host: str) -> Iterator[Listening]:
         ("0.0.0.0", (), True, None),
         ("192.168.1.5", (), True, {"192.168.1.5:PORT"}),
         ("192.168.1.5", ("Shop.example",), True, {"192.168.1.5:PORT", "shop.example", "shop.example:PORT"}),
+        ("127.0.0.1", ("shop.example",), True, {"127.0.0.1:PORT", "shop.example"}),
         ("127.0.0.5", (), False, {"127.0.0.5:PORT", "localhost:PORT", "127.0.0.1:PORT", "[::1]:PORT"}),
     ],
 )
@@ -271,6 +272,17 @@ def test_names_are_those_of_the_address_and_those_that_are_allowed(
 def test_others_are_served_without_tokens_only_if_that_is_said(insecure: bool) -> None:
     with at("0.0.0.0") as listening:
         assert policy_of(listening, insecure=insecure).needs_token is not insecure
+
+
+def test_behind_a_proxy_that_does_tls_the_cookie_is_for_tls_alone(cli: Cli, home: Path) -> None:
+    refused = cli("serve", "--home", home, "--allowed-host", "shop.example")
+    assert (refused.code, "others than this machine could read the home" in refused.err) == (2, True)
+    text = make(home)
+    with under(home, allowed_hosts=("shop.example",)) as server:
+        get = client(server)
+        found = form(get, text, host="shop.example", origin="https://shop.example")
+        assert (found.status, "; secure" in found.headers["set-cookie"].lower()) == (303, True)
+        assert form(get, text, host="shop.example", origin="https://evil.example").status == 403
 
 
 # Limits

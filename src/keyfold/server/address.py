@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import ipaddress
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -66,11 +67,14 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def require_tokens(host: str, home: Path, *, insecure: bool) -> str | None:
-    """Refuses to serve others than this machine without tokens; what to warn of, if anything."""
+def require_tokens(host: str, home: Path, *, insecure: bool, others: Sequence[str] = ()) -> str | None:
+    """Refuses to serve others than this machine without tokens; what to warn of, if anything.
+
+    `others`: names under which a proxy may let them in.
+    """
     from keyfold.read.tokens import tokens_of
 
-    if is_loopback(host):
+    if is_loopback(host) and not others:
         return None
     if insecure:
         return f"--insecure: everybody who reaches {host} can read all rows of {home} without a token"
@@ -78,7 +82,7 @@ def require_tokens(host: str, home: Path, *, insecure: bool) -> str | None:
         raise BadOption(
             "others than this machine could read the home, which has no tokens",
             where=home,
-            given=f"--host {host}",
+            given=" ".join((f"--host {host}", *(f"--allowed-host {one}" for one in others))),
             hint=f"keyfold token create NAME --home {home}; or --insecure, to serve everybody",
         )
     return None

@@ -36,7 +36,7 @@ class Address:
         """Listens, if others than this machine may be served; None if no port is free."""
         host, tls = address.checked_host(self.host), address.certificate_of(self.tls_cert, self.tls_key)
         rate_of(self.rate_limit)
-        warning = address.require_tokens(host, home, insecure=self.insecure)
+        warning = address.require_tokens(host, home, insecure=self.insecure, others=self.allowed_hosts)
         if warning is not None:
             output.say(f"warning: {warning}")
         elif tls is None and not address.is_loopback(host):

@@ -45,10 +45,10 @@ def policy_of(
     rate: float | None = None,
 ) -> Policy:
     """The policy for an address."""
-    own, tls = is_loopback(at.host), at.tls is not None
-    # Elsewhere a proxy may be in front of it, which does TLS.
+    # Another name means that a proxy may let others in, which may do TLS.
+    own, tls = is_loopback(at.host) and not allowed_hosts, at.tls is not None
     schemes = (b"https",) if tls else (b"http",) if own else (b"http", b"https")
-    any_name = not own and not allowed_hosts and _is_wildcard(at.host)
+    any_name = not allowed_hosts and _is_wildcard(at.host)
     hosts = None if any_name else hosts_of(at.host, at.port, allowed_hosts, schemes)
     limit = rate if rate is not None or own else RATE
     return Policy(hosts, schemes, needs_token=not own and not insecure, rate=limit)

@@ -70,7 +70,7 @@ class SignIn:
             return error_response(QueryError(what, reason="forbidden", hint="an Origin header"))
         if request.scope["path"] == OUT:
             gone = RedirectResponse("/", 303)
-            gone.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict", secure=self._secure)
+            gone.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict", secure=self._tls(request))
             return gone
         return await self._signed_in(request)
 
@@ -87,8 +87,13 @@ class SignIn:
         except QueryError as error:
             return page(to, f"Not signed in: {error.what}.")
         found = RedirectResponse(_local(to), 303, headers={"cache-control": "no-store"})
-        found.set_cookie(COOKIE, text, path="/", httponly=True, samesite="strict", secure=self._secure)
+        secure = self._tls(request)
+        found.set_cookie(COOKIE, text, path="/", httponly=True, samesite="strict", secure=secure)
         return found
+
+    def _tls(self, request: Request) -> bool:
+        """Whether the browser speaks TLS, with this server or with a proxy before it."""
+        return self._secure or request.headers["origin"].startswith("https:")
 
 
 def _local(to: str) -> str:
