@@ -95,6 +95,8 @@ def test_the_work_of_earlier_runs_is_added() -> None:
         (None, {"orders": {"orders-0": 1_000 * int(START.timestamp()), "orders-1": 0}}, 120.0),
         (None, {}, None),
         ({"watermark": "2026-01-01T11:00:00.000Z"}, {}, None),
+        ({"max": "+12026-01-01T12:00:30.000Z"}, {}, None),
+        (None, {"orders": {"orders-0": 10**17}}, None),
     ],
 )
 def test_the_latency_is_that_of_the_newest_row(

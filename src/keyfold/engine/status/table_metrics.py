@@ -101,10 +101,13 @@ class TableMonitor(QueryMonitor):
 
 def _newest_row(report: Mapping[str, Any], manifest: Manifest) -> datetime | None:
     """The newest event time that a batch has read; of topics, that was read until then."""
-    if (newest := (report.get("eventTime") or {}).get("max")) is not None:
-        return datetime.fromisoformat(newest)
-    times = [ms for partitions in manifest.times.values() for ms in partitions.values()]
-    return datetime.fromtimestamp(max(times) / 1000, UTC) if times else None
+    # A time in a year that Python lacks says nothing of how late the batch was.
+    with suppress(ValueError, OverflowError):
+        if (newest := (report.get("eventTime") or {}).get("max")) is not None:
+            return datetime.fromisoformat(newest)
+        times = [ms for partitions in manifest.times.values() for ms in partitions.values()]
+        return datetime.fromtimestamp(max(times) / 1000, UTC) if times else None
+    return None
 
 
 def _state_bytes(progress: Mapping[str, Any]) -> int | None:

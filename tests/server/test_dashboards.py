@@ -1,4 +1,4 @@
-"""What `deploy/` has for Prometheus and Grafana: its metrics and labels are those of the real `/metrics`."""
+"""The dashboard and the alerts in `deploy/`: their metrics and labels are those of the real `/metrics`."""
 
 from __future__ import annotations
 
@@ -138,6 +138,12 @@ def test_every_alert_is_in_the_docs() -> None:
     assert [rule["alert"] for rule in RULES if f"`{rule['alert']}`" not in page] == []
 
 
+def test_every_alert_is_made_to_fire() -> None:
+    """By the tests of `promtool test rules`."""
+    tests = (DEPLOY / "prometheus" / "alerts_test.yml").read_text("utf-8")
+    assert [rule["alert"] for rule in RULES if f'alertname="{rule["alert"]}"' not in tests] == []
+
+
 def test_promtool_accepts_rules_and_metrics(tmp_path: Path) -> None:
     """Where Prometheus' own tool is installed; the tests above need none."""
     tool = shutil.which("promtool")
@@ -146,7 +152,11 @@ def test_promtool_accepts_rules_and_metrics(tmp_path: Path) -> None:
     fill_metered(tmp_path / "home")
     with serving(tmp_path / "home") as server:
         text = client(server)("/metrics").body
-    config = DEPLOY / "prometheus" / "prometheus.yml"
-    for words, given in ((["check", "config", str(config)], b""), (["check", "metrics"], text)):
+    config, tests = (str(DEPLOY / "prometheus" / name) for name in ("prometheus.yml", "alerts_test.yml"))
+    for words, given in (
+        (["check", "config", config], b""),
+        (["check", "metrics"], text),
+        (["test", "rules", tests], b""),
+    ):
         done: Any = subprocess.run([tool, *words], input=given, capture_output=True, timeout=60)
         assert done.returncode == 0, done.stderr.decode()
