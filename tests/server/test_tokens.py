@@ -136,13 +136,20 @@ def test_a_revoked_token_opens_nothing_and_ends_its_feeds(home: Path) -> None:
         stored.revoke(home, "ann")
         assert until(get, 401, **bearer(text)).error["what"] == "the token ann was revoked"
         assert get(ROW, **bearer(other)).status == 200
-        with pytest.raises((http.client.IncompleteRead, StopIteration, RuntimeError)):
-            # The comment of an idle feed is not sent any more.
-            feed.until("never")
+        # The next comment of an idle feed is not sent any more.
+        assert is_cut(feed)
         feed.close()
         stored.revoke(home, "bob")
         # A home that has had tokens does not open by itself.
         assert until(get, 401, **bearer(other)).status == get(ROW).status == 401
+
+
+def is_cut(feed: Reader) -> bool:
+    """Whether a feed is cut before some of its comments have come."""
+    try:
+        return not all(feed.answer.readline() for _ in range(6))
+    except http.client.IncompleteRead:
+        return True
 
 
 def test_an_expired_token_opens_nothing(home: Path) -> None:
