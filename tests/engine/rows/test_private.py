@@ -1,4 +1,4 @@
-"""Private columns: what was declared is stored with the rows, for every kind of table, and follows the code."""
+"""Private columns: what was declared last is stored with the rows, for several kinds of tables."""
 
 from __future__ import annotations
 
@@ -32,11 +32,14 @@ def private(home: Path, table: str) -> tuple[str, ...]:
 def test_private_columns_are_those_of_the_last_start(tmp_path: Path) -> None:
     for given in ((), ("email", "n"), ("n",)):
         with drive(shop(*given), home=tmp_path) as d:
-            d.push(orders=ROWS) if not given else None
+            d.push("orders", ROWS)
         assert private(tmp_path, "shop.totals") == given
         assert private(tmp_path, "shop.newest") == ("email",)
 
 
 def test_a_private_column_that_is_none_is_refused_at_the_start(tmp_path: Path) -> None:
-    with pytest.raises(BadName, match="no column 'emial' to be private"), drive(shop(latest="emial"), home=tmp_path):
+    with (
+        pytest.raises(BadName, match="no column 'emial' to be private"),
+        drive(shop(latest="emial"), home=tmp_path),
+    ):
         pass
