@@ -14,16 +14,17 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from PIL import Image  # noqa: E402
-from playwright.sync_api import Page, sync_playwright  # noqa: E402
+from playwright.sync_api import sync_playwright  # noqa: E402
 
 from tests.console import home as homes  # noqa: E402
 from tests.console.conftest import DESKTOP, FLAGS, PHONE, chromium, opened  # noqa: E402
 from tests.console.pages import PAGES, WRONG  # noqa: E402
 from tests.server.conftest import serving  # noqa: E402
 
-LOOK_MS = 2_000
+# Lines are drawn, and the status is asked for again.
+LOOK_MS = 700
 PICTURES = ROOT / "docs" / "pictures"
-SHOWN = ("overview", "table", "key")
+SHOWN = ("overview", "table", "key", "explained", "health")
 
 
 def main() -> None:
@@ -33,7 +34,6 @@ def main() -> None:
         place = homes.fill(Path(work) / "home")
         browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
         with homes.running(place), serving(place.path.parent) as server:
-            rates = homes.Rates(place)
             for name, address in {**PAGES, **WRONG}.items():
                 if directory is None and name not in SHOWN:
                     continue
@@ -42,11 +42,10 @@ def main() -> None:
                         with opened(browser, server.url, size, dark) as watched:
                             page = watched.open(address)
                             page.wait_for_load_state("load")
-                            # Rates are drawn from what looks at the status have brought.
                             if name == "table":
                                 for number in range(1, 9):
                                     homes.commit(place, "eu", 629 + number, 18_546.17 + 31.4 * number)
-                            wait(page, rates, looks=12 if name == "overview" else 1)
+                            page.wait_for_timeout(LOOK_MS)
                             words = "" if directory is None else f"-{size[0]}{'-dark' if dark else ''}"
                             file = (directory or PICTURES) / f"console-{name}{words}.png"
                             file.parent.mkdir(parents=True, exist_ok=True)
@@ -62,13 +61,6 @@ def shrink(file: Path) -> None:
     with Image.open(file) as found:
         small = found.convert("RGB").quantize(96)
     small.save(file, optimize=True)
-
-
-def wait(page: Page, rates: homes.Rates, looks: int) -> None:
-    """Waits until the page has looked at the status a few times, with other rates each time."""
-    for _ in range(looks):
-        rates.change()
-        page.wait_for_timeout(LOOK_MS if looks > 1 else LOOK_MS / 3)
 
 
 if __name__ == "__main__":

@@ -18,11 +18,14 @@ from keyfold.engine.internal_columns import OP
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.savepoint.manifest import SavedFile, SavedTable, Savepoint
 from keyfold.engine.savepoint.savepoints import Savepoints
+from keyfold.engine.status.batch_times import BatchTimes
 from keyfold.engine.status.size_history import SizeHistory
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
+from keyfold.engine.storage.state_digest import FamilyDigest
 from keyfold.engine.storage.stored_app import StoredApp, StoredTable
 from keyfold.plan.describe.as_json import to_dict
+from keyfold.read.batch_times import BatchTime
 from keyfold.read.metrics import RunStatus, TableStatus
 from keyfold.views.contract import ViewSchema
 from tests.cli.conftest import columns
@@ -51,7 +54,13 @@ PER_MINUTE = ViewSchema(
 VISITS = ViewSchema("visits", columns(visit="string"), columns(pages="long"))
 LONG_VISITS = ViewSchema("long_visits", columns(pages="long"), columns(visits="long"))
 PAIRS = ViewSchema("pairs", columns(a="string", b="long"), columns(v="string"))
-SHOP: Final = (REGION_TOTALS, CUSTOMERS, PER_MINUTE, VISITS, LONG_VISITS, PAIRS)
+PROBES = ViewSchema(
+    "probes",
+    columns(customer="string", match_id="string"),
+    columns(started="timestamp", ended="timestamp", spent="double"),
+    help="several small orders, then a large one",
+)
+SHOP: Final = (REGION_TOTALS, CUSTOMERS, PER_MINUTE, VISITS, LONG_VISITS, PAIRS, PROBES)
 
 
 @dataclass
@@ -90,6 +99,10 @@ def shop() -> kf.App:
     orders.by("customer").table(
         CUSTOMERS.table, orders="count(*)", spent="sum(amount)", favourite="max_by(product, amount)"
     )
+    probe, strike = kf.step("probe", "amount < 5", times=(2, None)), kf.step("strike", "amount > 200")
+    refund = kf.no("refund", "amount = 0")
+    spent = {"spent": "strike[0].amount"}
+    orders.by("customer").pattern(PROBES.table, probe >> refund >> strike, within="10 minutes", returns=spent)
     views, visitors = "count(*)", "approx_count_distinct(visit)"
     clicks.by("page").tumbling("1 minute").table(PER_MINUTE.table, views=views, visitors=visitors)
     visits = clicks.by("visit").table(VISITS.table, pages="count(*)")
@@ -159,6 +172,16 @@ def per_minute(start: datetime) -> list[Batch]:
         )
         found.append(Batch(rows, {"late": late}))
     return found
+
+
+def probes(start: datetime) -> list[Batch]:
+    """Matches of a pattern, of unlike length."""
+    chance, rows = random.Random(19), []
+    for number in range(18):
+        begun = start + number * 2 * MINUTE
+        ended = begun + timedelta(seconds=chance.uniform(40, 560))
+        rows.append((f"c{number * 11 % 40}", f"m{number}", begun, ended, round(chance.uniform(210, 900), 2)))
+    return [Batch(rows)]
 
 
 def few(*rows: tuple[Any, ...]) -> list[Batch]:
@@ -250,13 +273,33 @@ def trends(place: AppHome, at: datetime, minutes: int = 75) -> None:
                 batch=minute,
                 rows=rows[name],
                 batch_ms=round(chance.uniform(500, 900)),
-                keys=100 * number + 3 * minute,
+                keys=300 + 40 * minute if name == "customers" else 100 * number,
                 state_bytes=2_000_000 * number + 21_000 * minute,
                 late=late if name == "per_minute" else 0,
                 rejected=rejected if name == "region_totals" else 0,
                 lag_seconds=chance.uniform(40, 80),
             )
         history.add(RunStatus(at=at - (minutes - minute) * MINUTE, tables=tables))
+
+
+def batch_times(place: AppHome, start: datetime) -> None:
+    """Where the time of batches went: those of region_totals take longer and longer, two wait for a sink."""
+    chance, found = random.Random(17), {}
+    for name, batches in (("region_totals", BATCHES), ("visits", 2)):
+        found[name] = [
+            BatchTime(
+                batch=number,
+                at=start + number * MINUTE,
+                rows=18_000,
+                plan=round(chance.uniform(60, 90)),
+                fold=round(chance.uniform(330, 400) * (1 + number / 60)),
+                wait=420 if number in (30, 31) else 0,
+                commit=round(chance.uniform(70, 110)),
+                view=round(chance.uniform(90, 140)),
+            )
+            for number in range(batches)
+        ]
+    BatchTimes(place).add(found)
 
 
 def fill(home: Path, now: datetime | None = None) -> AppHome:
@@ -271,6 +314,7 @@ def fill(home: Path, now: datetime | None = None) -> AppHome:
         PER_MINUTE: per_minute(start),
         VISITS: few(("v1", 3), ("v2", 9)),
         LONG_VISITS: few((3, 1), (9, 1)),
+        PROBES: probes(start),
         PAIRS: few(("home", 1, "v1"), ("a/b", -5, "ä%"), ("", 7, None)),
     }
     for schema, batches in made.items():
@@ -280,6 +324,7 @@ def fill(home: Path, now: datetime | None = None) -> AppHome:
     place.write_plan(StoredApp(read, declared=to_dict(shop().spec()), app="shop"))
     savepoints(place, at)
     trends(place, at)
+    batch_times(place, start)
     stopped = AppHome(home / "bank")
     stopped.path.mkdir()
     accounts = ViewSchema("accounts", columns(iban="string"), columns(balance="decimal(20,2)"))
@@ -299,14 +344,19 @@ def fill(home: Path, now: datetime | None = None) -> AppHome:
 
 
 def savepoints(place: AppHome, at: datetime) -> None:
-    """Two savepoints of the app."""
+    """Two savepoints of the app, of which one was read back, and files of the state of a table."""
     saved = SavedFile("tables/region_totals/log/0.json", 412_000_000, "ab")
     for name, days, why in (("before-upgrade", 1, "Spark 4.3"), ("nightly", 0, None)):
-        when, tables = at - timedelta(days=days, hours=2), {"region_totals": SavedTable(1, None, (), 4, ())}
+        state = (FamilyDigest(0, "default", 4, "ab"),) if why else None
+        tables = {"region_totals": SavedTable(1, None, (), 4, state)}
+        when = at - timedelta(days=days, hours=2)
         made = Savepoint(
             name, "shop", when, "ada", why, why is None, "4.3.0", 1, tables, (saved,), None, True
         )
         Savepoints(place).add(made)
+    checkpoint = place.table(REGION_TOTALS.table).storage.below("checkpoint")
+    for partition, size in enumerate((210_000, 198_000, 420_000, 189_000)):
+        checkpoint.put(f"state/0/{partition}/47_a.zip", b"0" * size)
 
 
 @contextmanager
@@ -322,6 +372,7 @@ def running(place: AppHome, now: datetime | None = None) -> Iterator[None]:
             "per_minute": table_status(BATCHES, at, late=5, **clicks, state_bytes=38_000_000),
             "visits": table_status(1, at, running=False, rows_per_second=0, keys=2),
             "long_visits": table_status(1, at, rows_per_second=0, keys=2, state_bytes=90_000),
+            "probes": table_status(1, at, keys=18, rows_per_second=12.0, state_bytes=640_000),
             "pairs": table_status(
                 1, at, keys=3, messages_left=18_400, rows_per_second=640.0, batch_ms=3100, state_bytes=1_100
             ),
@@ -345,18 +396,3 @@ def commit(place: AppHome, region: str, orders: int, revenue: float) -> None:
     row = {OP: "upsert", "region": region, "orders": orders, "revenue": revenue}
     last = newest[-1].batch
     publish(log, last + 1, {"change": [row]}, schema=log.schema(part), previous=last)
-
-
-class Rates:
-    """Changes the rates in the status of the app shop, as a run does."""
-
-    def __init__(self, place: AppHome) -> None:
-        self._place, self._chance, self._begun = place, random.Random(11), place.read_status()
-
-    def change(self) -> None:
-        """Publishes other rates, near those of the begin."""
-        found = self._place.read_status()
-        for name, table in found["tables"].items():
-            rate = self._begun["tables"][name]["rows_per_second"] * self._chance.uniform(0.8, 1.15)
-            found["tables"][name] = {**table, "rows_per_second": round(rate, 1)}
-        self._place.write_status(found)

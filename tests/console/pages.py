@@ -17,6 +17,10 @@ PAGES: Final = {
     "explained": f"{TOTALS}/keys/africa/explain?batch=20",
     "unexplained": f"{SHOP}/tables/customers/keys/c3/explain",
     "batches": f"{TOTALS}/batches",
+    "failed-batches": f"{SHOP}/tables/visits/batches",
+    "pattern": f"{SHOP}/tables/probes/pattern",
+    "state": f"{TOTALS}/state",
+    "no-state": f"{SHOP}/tables/customers/state",
     "rejected": f"{TOTALS}/side/rejected",
     "late": f"{SHOP}/tables/per_minute/side/late",
     "duplicate": f"{SHOP}/tables/pairs/side/duplicate",
@@ -36,5 +40,6 @@ WRONG: Final = {
     "no-app": "/apps/shap",
     "no-table": f"{SHOP}/tables/region_total",
     "no-key": f"{TOTALS}/keys/afrika",
+    "no-pattern": f"{TOTALS}/pattern",
     "no-column": f"{TOTALS}?regoin=eu",
 }

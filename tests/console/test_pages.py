@@ -58,6 +58,7 @@ def test_a_page_shows_its_data_and_lets_everybody_in(
         ("no-app", "No app shap in"),
         ("no-table", "region_total"),
         ("no-key", "No row has this key"),
+        ("no-pattern", "region_totals has no pattern"),
         ("no-column", "regoin"),
     ],
 )
@@ -239,6 +240,48 @@ def test_the_topology_runs_from_left_to_right_and_on_a_phone_down(desktop: Watch
     narrow, next_narrow = box(phone, "visits Failed"), box(phone, "long_visits Waits")
     assert next_narrow["y"] > narrow["y"] + narrow["height"]
     assert next_narrow["x"] + next_narrow["width"] <= PHONE[0]
+
+
+def test_batches_show_where_their_time_went_and_what_failed(desktop: Watched) -> None:
+    page = desktop.open(PAGES["batches"])
+    times = page.get_by_role("img", name="Time of 48 batches")
+    expect(times.locator("g")).to_have_count(48)
+    expect(times.locator("g").nth(30).locator("title")).to_contain_text("wait 420 ms")
+    for phase in ("plan", "fold", "wait", "commit", "view"):
+        expect(page.locator("main .legend").first).to_contain_text(phase)
+    desktop.open(PAGES["failed-batches"])
+    failed = page.get_by_role("img", name="Time of 2 batches").locator("g.failed title")
+    expect(failed).to_have_text("batch 2 has failed: DIVIDE_BY_ZERO: Division by zero in pages / n")
+
+
+def test_the_state_shows_partitions_and_savepoints(desktop: Watched) -> None:
+    page = desktop.open(PAGES["state"])
+    expect(page.get_by_role("list", name="Size by partition").get_by_role("listitem")).to_have_count(4)
+    expect(page.locator("main")).to_contain_text("The largest partition is 1.65 times the mean")
+    rows = page.get_by_role("region", name="Savepoints of region_totals").get_by_role("row")
+    expect(rows).to_have_count(3)
+    expect(rows.nth(1)).to_contain_text("not read back")
+    expect(rows.nth(2)).to_contain_text("4")
+    page.keyboard.press("/")
+    page.keyboard.type("totals batches")
+    expect(page.get_by_role("option")).to_have_count(2)
+
+
+def test_a_pattern_is_a_graph_and_its_matches_a_timeline(desktop: Watched) -> None:
+    page = desktop.open(f"{SHOP}/tables/probes")
+    page.get_by_role("link", name="Pattern").click()
+    expect(page).to_have_url(f"{desktop.url}{PAGES['pattern']}")
+    graph = page.get_by_role("region", name="The steps of the pattern").locator("svg")
+    expect(graph).to_contain_text("amount > 200")
+    expect(graph).to_contain_text(">>, no refund")
+    matches = page.get_by_role("list", name="Matches by time").get_by_role("listitem")
+    expect(matches).to_have_count(18)
+    matches.first.get_by_role("link").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("m16")
+    # A table without a pattern has no such page.
+    desktop.open(TOTALS)
+    expect(page.get_by_role("link", name="Batches")).to_be_visible()
+    expect(page.get_by_role("link", name="Pattern")).to_have_count(0)
 
 
 def test_health_says_what_to_do_worst_first(desktop: Watched) -> None:

@@ -29,7 +29,8 @@ WINDOWS = ViewSchema(
     "windows", columns(region="string", window_start="timestamp", window_end="timestamp"), columns(n="long")
 )
 TEXTS = ViewSchema("texts", columns(a="string", b="string"), columns(v="string"))
-CHANGES = pa.schema([(OP, pa.string()), ("region", pa.string()), ("n", pa.int64())])
+FIELDS = [("region", pa.string()), ("n", pa.int64()), ("revenue", pa.float64())]
+CHANGES = pa.schema([(OP, pa.string()), *FIELDS])
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ def test_a_wrong_body_is_refused(get: Get, body: Any, status: int, what: str) ->
 def test_the_history_of_a_key_is_its_changes(get: Get) -> None:
     found = get("/api/apps/shop/tables/totals/keys/us/history").json
     assert [(one["batch"], one["op"], one["row"]) for one in found["changes"]] == [
-        (0, "upsert", {"region": "us", "n": 2}),
+        (0, "upsert", {"region": "us", "n": 2, "revenue": None}),
         (1, "delete", {"region": "us"}),
     ]
     assert (found["key"], found["since"]["whole"], found["more"]) == (["us"], True, False)

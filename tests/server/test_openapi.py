@@ -30,6 +30,8 @@ NAMES = {
     "key": ["eu", "5/-2.0", "5", "x", "%2F"],
     # Nobody is to be waited for.
     "wait": ["0ms", "2ms"],
+    "as_of": ["0", "1", "2", "2026-01-01", "2099-01-01T00:00:00Z", "never"],
+    "after": ["orders/3@1234", "shop.totals@1", "shop.totals@2e1,shop.totals@0", "shop.none@1", "x"],
 }
 DOCUMENT = openapi(ROUTES)
 
@@ -40,7 +42,9 @@ def with_names(document: Mapping[str, Any]) -> dict[str, Any]:
         for operation in methods.values():
             for parameter in operation["parameters"]:
                 if parameter["name"] in NAMES:
-                    parameter["schema"] = {"type": "string", "enum": NAMES[parameter["name"]]}
+                    names = {"type": "string", "enum": NAMES[parameter["name"]]}
+                    many = parameter["schema"]["type"] == "array"
+                    parameter["schema"] = {"type": "array", "items": names} if many else names
                     parameter.pop("example", None)
     return found
 

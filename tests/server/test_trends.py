@@ -10,6 +10,7 @@ import pytest
 
 from keyfold.engine.status.size_history import SizeHistory
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.stored_app import StoredTable
 from keyfold.read.metrics import RunStatus, TableStatus
 from tests.server.conftest import client, fill, serving
 
@@ -74,6 +75,9 @@ def test_health_is_served_and_follows_from_what_is_recorded(shop: AppHome) -> No
     (shop.path / "status.json").write_text(
         json.dumps({"app": "shop", "tables": {"totals": {"batch": 1, "rejected": 3, "late": 1}}})
     )
+    # A table that has no view yet.
+    plan = shop.read_plan()
+    shop.write_plan(plan.with_tables({**plan.tables, "later": StoredTable()}))
     with serving(shop.path.parent) as server:
         found = client(server)("/api/apps/shop/health").json
     assert [(one["level"], one["table"], one["command"]) for one in found["advice"]] == [

@@ -246,7 +246,7 @@ TOYS = [
             "engine/followers/",
         ),
     ),
-    Toy("A store of views", knows_stores, ("views/sqlite/", "views/postgresql/")),
+    Toy("A store of views", knows_stores, ("views/sqlite/", "views/postgresql/", "client/mirror_rows.py")),
 ]
 
 

@@ -97,6 +97,29 @@ export interface BatchList {
   /** How many batches the log has. */
   total: number;
   batches: Record<string, unknown>[];
+  /** Where the time of the newest batches went, oldest first; also of batches that have left the log. */
+  times: BatchTime[];
+  /** What has stopped the table. */
+  failures: Failure[];
+}
+
+/** A batch that has ended, and the milliseconds that its phases took; null where one was not measured. */
+export interface BatchTime {
+  batch: number;
+  /** When it began. */
+  at: string;
+  /** Rows that it read. */
+  rows: number;
+  /** Finding its input and planning it. */
+  plan: number;
+  /** Reading rows, folding them and writing the log. */
+  fold: number;
+  /** Waiting for followers that are too far behind. */
+  wait: number | null;
+  /** Committing state and positions. */
+  commit: number;
+  /** Writing the view, which goes on beside the next batch. */
+  view: number | null;
 }
 
 /** A new version of a row; a delete has the columns of the key alone. */
@@ -116,6 +139,10 @@ export interface ColumnLine {
 /** Any error. About a table it also has batch, position, watermark and age of its view. */
 export interface Error {
   error: { reason: "not_found" | "not_ready" | "behind_bound" | "too_old" | "bad_request" | "unauthorized" | "forbidden" | "not_allowed" | "not_acceptable" | "too_large" | "too_long" | "too_many" | "gone" | "failed"; status: number; what: string; where: string | null; given: string | null; hint: string | null; near: string[] };
+  /** The first position that the log has. */
+  oldest?: string;
+  /** The first batch of which `as_of` can read the rows asked for, if there is one. */
+  oldest_batch?: number | null;
   /** What the view has of `after`, by partition or table; null if nothing. */
   present?: Record<string, string | null>;
   batch?: number | null;
@@ -203,6 +230,58 @@ export interface LookupStatus {
   error: string | null;
 }
 
+/** The files of one partition of the state, with the earlier versions that Spark retains. */
+export interface PartitionSize {
+  partition: number;
+  files: number;
+  bytes: number;
+}
+
+/** A pattern as declared. */
+export interface Pattern {
+  sequence: string;
+  within: string | null;
+  skip: string;
+  order: string;
+  timeouts: boolean;
+  limit: number | null;
+  returns: Record<string, string>;
+  /** Empty if an earlier version has recorded the app. */
+  steps: PatternStep[];
+  arrows: PatternArrow[];
+}
+
+/** That one step may follow another. */
+export interface PatternArrow {
+  /** The number of a step; null is the begin. */
+  source: number | null;
+  /** The number of a step; null is the match. */
+  target: number | null;
+  /** How: `>>` (the next row that fits), `then` (the very next row), `any`; and what must not come. */
+  words: string;
+}
+
+/** The pattern whose matches are a table's rows. */
+export interface PatternDocument {
+  app: string;
+  table: string;
+  /** The last batch that the view shows; null before the first one. */
+  batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
+  /** The event time up to which windows are closed, as of that batch. */
+  watermark: string | null;
+  /** Seconds since that batch was committed. */
+  age: number | null;
+  pattern: Pattern;
+}
+
+/** A step: its name with its repetition, and the condition of its rows. */
+export interface PatternStep {
+  name: string;
+  condition: string;
+}
+
 /** That rows of every app can be read, and in which state each app is. */
 export interface Readiness {
   status: "ready";
@@ -272,6 +351,19 @@ export interface RowsOfKeys {
   rows: (Record<string, unknown> | null)[];
 }
 
+/** A savepoint that has the table. */
+export interface SavedState {
+  savepoint: string;
+  at: string;
+  batch: number | null;
+  /** Of the table's files in it, which the home may share. */
+  bytes: number;
+  /** How many rows the state has, if it was read back when the savepoint was made. */
+  rows: number | null;
+  /** The savepoint before it that has the same state, by the checksums of all rows. */
+  same_as: string | null;
+}
+
 /** The savepoints of an app, as `keyfold savepoint list --json` prints them. */
 export interface SavepointList {
   app: string;
@@ -327,6 +419,30 @@ export interface SourceRow {
   row: Record<string, unknown>;
   /** The row before a change of a table; it may have been of the key, and the row after it no longer is. */
   before: Record<string, unknown> | null;
+}
+
+/** The size of a table's state, and what savepoints have of it. */
+export interface StateDocument {
+  app: string;
+  table: string;
+  /** The last batch that the view shows; null before the first one. */
+  batch: number | null;
+  /** The position behind that batch, for `after` and for the change feed. */
+  position: string;
+  /** The event time up to which windows are closed, as of that batch. */
+  watermark: string | null;
+  /** Seconds since that batch was committed. */
+  age: number | null;
+  state: StateSizes;
+}
+
+/** The size of a table's state, by partition, and the savepoints that have the table, oldest first. */
+export interface StateSizes {
+  bytes: number;
+  /** The largest partition relative to the mean: 1 is even. A batch takes as long as its largest one. */
+  skew: number | null;
+  partitions: PartitionSize[];
+  savepoints: SavedState[];
 }
 
 /** The metrics of a stream that has a log. */

@@ -3,7 +3,7 @@
 export type Page =
   | { page: "overview"; app: string | null }
   | { page: AppPage; app: string }
-  | { page: "table" | "batches"; app: string; table: string }
+  | { page: "table" | "batches" | "state" | "pattern"; app: string; table: string }
   | { page: "key"; app: string; table: string; key: string[]; raw: string }
   | { page: "side"; app: string; table: string; kind: SideKind }
   | { page: "unknown"; app: string | null };
@@ -77,7 +77,7 @@ export function parse(path: string): Page {
   if (second !== "tables" || !table) return { page: "unknown", app: name };
   const of = { app: name, table: decode(table) };
   if (third === undefined || (third === "" && !rest.length)) return { page: "table", ...of };
-  if (third === "batches" && !rest.length) return { page: "batches", ...of };
+  if ((third === "batches" || third === "state" || third === "pattern") && !rest.length) return { page: third, ...of };
   const kind = SIDE_KINDS.find((one) => one === rest[0]);
   if (third === "side" && kind && rest.length === 1) return { page: "side", ...of, kind };
   if (third === "keys" && rest.length) return { page: "key", ...of, key: rest.map(decode), raw: rest.join("/") };

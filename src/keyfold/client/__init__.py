@@ -14,8 +14,21 @@ with connect("http://127.0.0.1:8642") as server:
 Values are those of JSON: timestamps are ISO text in UTC, decimals are text. Errors are those of a local read.
 """
 
+from keyfold.client.asynchronous import AsyncClient, AsyncTable, connect_async
 from keyfold.client.client import Client, connect
 from keyfold.client.feed import Changes
+from keyfold.client.mirror import Mirror
 from keyfold.client.table import RemotePage, RemotePosition, RemoteTable
 
-__all__ = ["Changes", "Client", "RemotePage", "RemotePosition", "RemoteTable", "connect"]
+__all__ = [
+    "AsyncClient",
+    "AsyncTable",
+    "Changes",
+    "Client",
+    "Mirror",
+    "RemotePage",
+    "RemotePosition",
+    "RemoteTable",
+    "connect",
+    "connect_async",
+]

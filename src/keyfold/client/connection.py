@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 from urllib.parse import SplitResult, urlencode, urlsplit
 
@@ -17,6 +18,41 @@ from keyfold.read.values import plain, word
 Query = Sequence[tuple[str, Any]]
 LOST: Final = (OSError, ValueError, http.client.HTTPException)
 """What is raised when a connection breaks, also in the middle of an answer."""
+
+
+class Ending:
+    """Ends a stream from another thread, also while that waits for the server."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+        self._lock = threading.Lock()
+        self._connection: http.client.HTTPConnection | None = None
+
+    @property
+    def asked(self) -> bool:
+        """Whether it is to end."""
+        return self._asked.is_set()
+
+    def pause(self, seconds: float) -> None:
+        """Waits that long, or until it is to end."""
+        self._asked.wait(seconds)
+
+    def end_with(self, connection: http.client.HTTPConnection) -> None:
+        """Has the stream's connection shut down at the end."""
+        with self._lock:
+            self._connection = connection
+        if self.asked:
+            self.end()
+
+    def end(self) -> None:
+        """Ends it."""
+        self._asked.set()
+        with self._lock:
+            sock = getattr(self._connection, "sock", None)
+            if sock is not None:
+                # Closing alone does not wake up the thread that reads.
+                with suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
 
 
 class Connections:
@@ -46,11 +82,19 @@ class Connections:
 
     @contextmanager
     def stream(
-        self, path: str, query: Query, headers: Mapping[str, str] | None = None, timeout: float | None = None
+        self,
+        path: str,
+        query: Query,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        ending: Ending | None = None,
     ) -> Iterator[http.client.HTTPResponse]:
-        """An answer to be read piece by piece, on a connection of its own."""
+        """An answer to be read piece by piece, on a connection of its own, which `ending` can end."""
         connection = self._new(timeout)
         try:
+            connection.connect()
+            if ending is not None:
+                ending.end_with(connection)
             connection.request("GET", _target(path, query), headers={**self._headers, **(headers or {})})
             answer = connection.getresponse()
             if answer.status != 200:

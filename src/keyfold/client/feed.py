@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from keyfold.client.connection import LOST, Connections
+from keyfold.client.connection import LOST, Connections, Ending
 from keyfold.errors import QueryError
 
 # The server says every ten seconds that it is there.
@@ -35,14 +35,20 @@ class Changes:
 
 
 def follow(
-    connections: Connections, tables: Sequence[str], snapshot: bool, position: str | None, patience: float
+    connections: Connections,
+    tables: Sequence[str],
+    snapshot: bool,
+    position: str | None,
+    patience: float,
+    ending: Ending | None = None,
 ) -> Iterator[Changes]:
     """The batches of some tables, for ever; a server that is away for longer than `patience` is an error."""
+    ending = ending or Ending()
     away_since: float | None = None
     pause = 0.1
-    while True:
+    while not ending.asked:
         try:
-            for kind, id_, data, rows in _events(connections, tables, snapshot, position):
+            for kind, id_, data, rows in _events(connections, tables, snapshot, position, ending):
                 position = id_ or position
                 if kind != "begin":
                     # A server that begins each time, and then fails, is as good as away.
@@ -57,19 +63,19 @@ def follow(
                 raise
             lost = error
         away_since = time.monotonic() if away_since is None else away_since
-        if time.monotonic() - away_since >= patience:
+        if not ending.asked and time.monotonic() - away_since >= patience:
             raise lost if isinstance(lost, QueryError) else connections.unreachable(lost)
-        time.sleep(pause)
+        ending.pause(pause)
         pause = min(pause * 2, _SLOWEST_RETRY)
 
 
 def _events(
-    connections: Connections, tables: Sequence[str], snapshot: bool, position: str | None
+    connections: Connections, tables: Sequence[str], snapshot: bool, position: str | None, ending: Ending
 ) -> Iterator[tuple[str, str | None, dict[str, Any], list[dict[str, Any]]]]:
     """The events that end something, with the rows or changes before them; `alive` if nothing is new."""
     query = [("tables", ",".join(tables)), ("snapshot", True if snapshot else None), ("position", position)]
     collected: list[dict[str, Any]] = []
-    with connections.stream("/api/changes", query, timeout=_SILENT_SECONDS) as answer:
+    with connections.stream("/api/changes", query, timeout=_SILENT_SECONDS, ending=ending) as answer:
         for kind, id_, data in _parsed(answer):
             if kind == "closed":
                 error = data["error"]

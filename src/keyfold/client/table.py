@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -14,6 +15,7 @@ from keyfold.errors import QueryError
 Row = dict[str, Any]
 Where = str | Mapping[str, Any] | None
 Wait = str | float | None
+AsOf = int | str | datetime | None
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class RemoteTable:
     `at_least` and `wait` are those of a local read; `max_age`, such as "5s", refuses rows of an older view.
     With `after` a read returns only once the view shows a position: that of a message as Kafka tells its
     producer, "orders/3@1234", of topic, partition and offset; or one of an answer or of changes. Several have
-    commas between them.
+    commas between them. `as_of`, a batch or a time, reads rows as they were then, if the log tells.
     """
 
     def __init__(self, connections: Connections, name: str) -> None:
@@ -68,11 +70,13 @@ class RemoteTable:
 
     def get(
         self,
+        /,
         *key: Any,
         at_least: int | None = None,
         wait: Wait = None,
         max_age: Wait = None,
         after: str | None = None,
+        as_of: AsOf = None,
         **named: Any,
     ) -> Row | None:
         """A row or None: `get("eu")`, `get("eu", 7)`, `get(region="eu")`."""
@@ -80,7 +84,7 @@ class RemoteTable:
             what = "the key is given both by position and by name"
             raise QueryError(what, where=self.table, given=repr(key), hint="by name only")
         one = key[0] if len(key) == 1 else key
-        return self.get_many([named or one], at_least, wait, max_age, after)[0]
+        return self.get_many([named or one], at_least, wait, max_age, after, as_of)[0]
 
     def get_many(
         self,
@@ -89,10 +93,11 @@ class RemoteTable:
         wait: Wait = None,
         max_age: Wait = None,
         after: str | None = None,
+        as_of: AsOf = None,
     ) -> list[Row | None]:
         """The rows of some keys as of one moment, in the order of the keys; None for one without a row."""
         body = {"keys": [list(key) if isinstance(key, tuple) else key for key in keys]}
-        query = _bounds(at_least, wait, max_age, after)
+        query = _bounds(at_least, wait, max_age, after, as_of)
         found = self._connections.document(f"{self._path}/batch-get", query, body)
         return list(found["rows"])
 
@@ -109,11 +114,12 @@ class RemoteTable:
         until: Any = None,
         max_age: Wait = None,
         after: str | None = None,
+        as_of: AsOf = None,
     ) -> RemotePage:
         """Rows, `limit` at a time: `page(cursor=last.next)` has those behind the page `last`."""
         query = [*_reading(where, order_by, limit, since, until), ("cursor", cursor)]
         found = self._connections.document(
-            f"{self._path}/rows", [*query, *_bounds(at_least, wait, max_age, after)]
+            f"{self._path}/rows", [*query, *_bounds(at_least, wait, max_age, after, as_of)]
         )
         return RemotePage(found["rows"], found["next"])
 
@@ -129,9 +135,10 @@ class RemoteTable:
         until: Any = None,
         max_age: Wait = None,
         after: str | None = None,
+        as_of: AsOf = None,
     ) -> list[Row]:
         """Rows as of one moment, by key or in an order: `rows("n > 1", order_by="n desc", limit=10)`."""
-        bounds = _bounds(at_least, wait, max_age, after)
+        bounds = _bounds(at_least, wait, max_age, after, as_of)
         return list(self._scan([*_reading(where, order_by, limit, since, until), *bounds]))
 
     def scan(
@@ -177,8 +184,10 @@ def _filters(example: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield f"{name}.eq", value
 
 
-def _bounds(at_least: int | None, wait: Wait, max_age: Wait, after: str | None) -> list[tuple[str, Any]]:
-    bounds = [("wait", _duration(wait)), ("max_age", _duration(max_age))]
+def _bounds(
+    at_least: int | None, wait: Wait, max_age: Wait, after: str | None, as_of: AsOf
+) -> list[tuple[str, Any]]:
+    bounds = [("wait", _duration(wait)), ("max_age", _duration(max_age)), ("as_of", as_of)]
     return [("at_least", at_least), ("after", after), *bounds]
 
 

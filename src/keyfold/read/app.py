@@ -6,6 +6,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.savepoint.manifest import Savepoint
@@ -15,15 +16,16 @@ from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.errors import HomeUnusable, QueryError, choice, did_you_mean
+from keyfold.read import batch_times, patterns, positions, rejections, side_outputs, state_sizes, wanted
 from keyfold.read import batches as log_batches
-from keyfold.read import health as app_health
 from keyfold.read import history as key_history
 from keyfold.read import late as late_rows
-from keyfold.read import positions, rejections, side_outputs, wanted
 from keyfold.read import status as app_status
 from keyfold.read import topology as app_topology
 from keyfold.read import trends as app_trends
-from keyfold.read.advice import AppHealth, Facts
+from keyfold.read.advice import health as app_health
+from keyfold.read.advice.facts import AppHealth, Facts
+from keyfold.read.batch_times import BatchTime
 from keyfold.read.batches import LogBatches
 from keyfold.read.changes import TableChanges
 from keyfold.read.explain import explanation
@@ -31,14 +33,19 @@ from keyfold.read.explain.explanation import Explanation
 from keyfold.read.history import Change, Since
 from keyfold.read.late import LateBatch
 from keyfold.read.names import Names, stored_names
+from keyfold.read.past import PastReader
+from keyfold.read.patterns import Pattern
 from keyfold.read.positions import Follower, Progress
 from keyfold.read.rejections import Rejections
 from keyfold.read.side_rows import DuplicateRow, LateRow, RejectedRow
+from keyfold.read.state_sizes import StateSizes
 from keyfold.read.status import AppStatus
 from keyfold.read.topology import Topology
 from keyfold.read.trends import Trends
 from keyfold.views.contract import Position, ViewStore
 from keyfold.views.reader import TableReader, Wait, seconds
+
+_A_DAY: Final = timedelta(days=1)
 
 
 class AppReader:
@@ -109,13 +116,15 @@ class AppReader:
 
     def health(self) -> AppHealth:
         """What an operator should look at, in words and with commands, worst first."""
-        status, stored = self.status(), self.stored
+        status = self.status()
         followers: dict[str, Sequence[Follower]] = {}
-        saved: list[Savepoint] = []
-        with suppress(HomeUnusable):  # of a home elsewhere, status and views are here
+        saved: list[Savepoint] | None = None
+        with suppress(HomeUnusable):  # of a home elsewhere, only status and views are here
+            for name in status.tables:
+                with suppress(QueryError):  # it has no view yet
+                    followers[name] = self.progress(name).followers
             saved = self.savepoints()
-            followers = {name: self.progress(name).followers for name in status.tables if status.running}
-        facts = Facts(status, stored, self.trends(timedelta(days=1)), saved, followers, datetime.now(UTC))
+        facts = Facts(status, self.stored, self.trends(_A_DAY), saved, followers, datetime.now(UTC))
         return app_health.health(facts)
 
     def savepoints(self) -> list[Savepoint]:
@@ -184,11 +193,23 @@ class AppReader:
         """The duplicates of a table that `distinct(record_duplicates=True)` recorded, oldest batch first."""
         return side_outputs.duplicates(TableLog(self.home.table(self.table_name(table)).log_files))
 
+    def pattern(self, table: str) -> Pattern:
+        """The pattern of a table as its last start declared it; an error if it has none."""
+        return patterns.of(self.stored, self.table_name(table), self.name)
+
+    def state_sizes(self, table: str) -> StateSizes:
+        """The size of a table's state by partition, and what savepoints have of it, without reading it."""
+        return state_sizes.of(self.home, self.table_name(table), self.savepoints())
+
     # Logs
 
     def batches(self, name: str, newest: int | None = None) -> LogBatches:
         """The batches in the log of a table or stream: all, or the newest ones."""
         return log_batches.of(self.log(name), newest)
+
+    def batch_times(self, name: str) -> list[BatchTime]:
+        """Where the time of the newest batches of a table or stream went, oldest first."""
+        return batch_times.read(self.home).get(name, [])
 
     def history(self, table: str, key: Sequence[str]) -> Iterator[Change]:
         """The changes of a key that the log still has, or of all keys that begin with these values."""
@@ -204,6 +225,12 @@ class AppReader:
     def history_reaches(self, table: str) -> Since:
         """Since when the log of a table has all changes."""
         return key_history.since(self._changes(table))
+
+    def past(self, table: str) -> PastReader:
+        """The rows of a table as they were after earlier batches."""
+        name = self.with_files(table)
+        began_with = self.stored.table(name).began_with
+        return PastReader(f"{self.name}.{name}", self.log(name), self.views, name, began_with)
 
     def changes(self, table: str) -> TableChanges:
         """The changes of a table that its log has, from a position on; keys are those of its view."""

@@ -111,7 +111,7 @@ def error_response(
     more = dict(headers or {})
     if call is not None:
         with suppress(Exception):
-            found, more = call.view.freshness(), {**call.view.headers(), **more}
+            found, more = call.now.freshness(), {**call.now.headers(), **more}
     status = status_of(error)
     if status in (429, 503):
         more["retry-after"] = "1"

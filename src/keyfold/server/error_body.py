@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from keyfold.errors import STATUS, DeclarationError, KeyfoldError, QueryError, RunError
 from keyfold.read.changes import PositionGone
+from keyfold.read.past import PastGone
 from keyfold.read.wanted import BehindPosition
 
 _LOG: Final = logging.getLogger("keyfold.server")
@@ -42,7 +43,11 @@ def error_document(error: BaseException, freshness: Mapping[str, Any] | None = N
         # Its text may have anything in it, so it is for the log alone.
         _LOG.error("a request failed", exc_info=error)
     found = {"reason": _reason(error, status), "status": status, **_parts(error)}
-    oldest = {"oldest": f"{error.where}@{error.oldest}"} if isinstance(error, PositionGone) else {}
+    oldest: dict[str, Any] = (
+        {"oldest": f"{error.where}@{error.oldest}"} if isinstance(error, PositionGone) else {}
+    )
+    if isinstance(error, PastGone):
+        oldest = {"oldest_batch": error.oldest}
     present = {"present": error.present} if isinstance(error, BehindPosition) else {}
     return {"error": found, **oldest, **present, **(freshness or {})}
 

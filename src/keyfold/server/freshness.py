@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from keyfold.errors import QueryError
-from keyfold.read import AppReader, wanted
+from keyfold.read import AppReader, past, wanted
 from keyfold.read.values import plain
 from keyfold.server import parameters
 from keyfold.server.granted.home import GrantedHome
@@ -40,6 +40,14 @@ WAIT: Final = parameters.duration(
 MAX_AGE: Final = parameters.duration(
     "max_age", "Refuse to answer (412) if the view's last batch is older than this.", example="5s"
 )
+AS_OF: Final = Parameter(
+    "as_of",
+    "The rows as they were after this batch, or at this time; 410 if the log does not tell.",
+    {"type": "string", "maxLength": 40},
+    lambda name, given: past.parse(given),
+    example="2026-01-31T13:30:00Z",
+)
+"""What routes of rows accept."""
 PARAMETERS: Final = (AT_LEAST, AFTER, WAIT, MAX_AGE)
 """What every route of a table accepts."""
 _POLL: Final = 0.005
@@ -119,6 +127,11 @@ def view_of(app: AppReader, name: str) -> View:
         if error.reason != "not_ready":
             raise
         return View(app, table, None, 0)
+
+
+def view_as_of(now: View, as_of: int | datetime) -> View:
+    """The view of a table as it was after an earlier batch."""
+    return replace(now, position=now.app.past(now.table).position(as_of))
 
 
 def _known(app: AppReader, name: str) -> str:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from keyfold.errors import STATUS
+from keyfold.server import freshness
 from keyfold.server.answers import EVENTS, JSON
 from keyfold.server.json_schema import Schemas
 from keyfold.server.parameters import Parameter
@@ -30,9 +31,9 @@ MEANS: Final = {
     405: "The address has another method.",
     406: "No format that the client accepts.",
     409: "The view is behind `at_least` or `after`; the body says where it is, for `after` in `present`.",
-    410: "The log no longer has that position; the body has the oldest one, if there is one.",
+    410: "The log no longer has that position, or rows as of that batch; the body has the oldest one.",
     412: "The view is older than `max_age`; the body has its age.",
-    413: "The body is too large.",
+    413: "The body is too large, or too many changes are to be folded for `as_of`.",
     414: "The address is too long.",
     429: "Too many requests, or too many feeds; `Retry-After` says when to come again.",
     503: "The views can't be read now, such as before the first start of the app.",
@@ -67,6 +68,11 @@ ERROR: Final[dict[str, Any]] = {
                     "description": "Names like the given one.",
                 },
             },
+        },
+        "oldest": {"type": "string", "description": "The first position that the log has."},
+        "oldest_batch": {
+            "type": ["integer", "null"],
+            "description": "The first batch of which `as_of` can read the rows asked for, if there is one.",
         },
         "present": {
             "type": "object",
@@ -209,7 +215,7 @@ def _failures(route: Route) -> list[int]:
         found |= {409, 410, 412}
     if len(route.media) > 1:
         found.add(406)
-    if route.body is not None:
+    if route.body is not None or freshness.AS_OF in route.parameters:
         found.add(413)
     return sorted(found)
 

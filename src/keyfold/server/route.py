@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, Generic, Literal, TypeVar
 
 from keyfold.read import AppReader
@@ -58,9 +59,20 @@ class Call:
         return self.home.app(self.path.get("app"))
 
     @_Once
-    def view(self) -> View:
+    def now(self) -> View:
         """The view of the table that the path names, at the begin of the call."""
         return freshness.view_of(self.app, self.path["table"])
+
+    @_Once
+    def view(self) -> View:
+        """The same, or with `as_of` as it was then."""
+        return self.now if self.as_of is None else freshness.view_as_of(self.now, self.as_of)
+
+    @property
+    def as_of(self) -> int | datetime | None:
+        """The batch or the time of which rows are asked for."""
+        found: int | datetime | None = self.values.get("as_of")
+        return found
 
     @property
     def table(self) -> TableReader:

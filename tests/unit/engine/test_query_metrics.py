@@ -31,7 +31,13 @@ DURATIONS = {
 
 def report(batch: int, rows: int, *, done: bool = True, **others: Any) -> dict[str, Any]:
     durations = DURATIONS if done else {"latestOffset": 5, "triggerExecution": 7}
-    return {"batchId": batch, "numInputRows": rows, "durationMs": durations, **others}
+    return {
+        "batchId": batch,
+        "timestamp": "2026-01-01T12:00:00.000Z",
+        "numInputRows": rows,
+        "durationMs": durations,
+        **others,
+    }
 
 
 class Query:

@@ -13,8 +13,8 @@ import pytest
 
 from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.storage.stored_app import StoredApp
-from keyfold.read.advice import Advice, Facts
-from keyfold.read.health import health
+from keyfold.read.advice.facts import Advice, Facts
+from keyfold.read.advice.health import health
 from keyfold.read.metrics import Failure, LookupStatus, Rejecting, SlowestPartition, TableStatus
 from keyfold.read.positions import Follower
 from keyfold.read.status import AppStatus
@@ -34,7 +34,7 @@ def facts(
     declared: Mapping[str, Any] | None = None,
     keys: Sequence[int] = (),
     followers: Sequence[Follower] = (),
-    savepoints: Sequence[Savepoint] = (saved(1),),
+    savepoints: Sequence[Savepoint] | None = (saved(1),),
     **status: Any,
 ) -> Facts:
     """An app in which all is well, but for what is given."""
@@ -110,20 +110,21 @@ SAID: dict[str, tuple[Facts, list[tuple[str, str]]]] = {
     ),
     "a lookup": (facts(lookups={"names": LOOKUP}), [("warn", "Lookup names could not be reloaded")]),
     "growth without ttl": (
-        facts(declared={"ttl": None}, keys=[1000, 1100, 1200]),
-        [("hint", "totals grows by 600 keys an hour and has no ttl")],
+        facts(declared={"ttl": None}, keys=[10_000, 11_000, 12_000]),
+        [("hint", "totals grows by 6,000 keys an hour and has no ttl")],
     ),
-    "growth with ttl": (facts(keys=[1000, 1100, 1200]), []),
+    "growth with ttl": (facts(keys=[10_000, 11_000, 12_000]), []),
     "growth of windows that close": (
-        facts(declared={"window": {"kind": "tumbling"}}, keys=[1000, 1100, 1200]),
+        facts(declared={"window": {"kind": "tumbling"}}, keys=[10_000, 11_000, 12_000]),
         [],
     ),
     "growth of last rows": (
-        facts(declared={"window": {"kind": "last"}}, keys=[1000, 1100, 1200]),
+        facts(declared={"window": {"kind": "last"}}, keys=[10_000, 11_000, 12_000]),
         [("hint", "has no ttl")],
     ),
     "hardly any growth": (facts(declared={"ttl": None}, keys=[100_000, 100_001, 100_002]), []),
     "no savepoint": (facts(savepoints=()), [("hint", "has no savepoint")]),
+    "savepoints elsewhere": (facts(savepoints=None), []),
     "no savepoint of nothing": (facts({"batch": None}, savepoints=()), []),
     "an old savepoint": (
         facts(savepoints=[saved(30), saved(9)]),

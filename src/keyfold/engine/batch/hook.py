@@ -8,11 +8,13 @@ own pace, at most `lag` batches behind.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
+from keyfold.engine.batch.durations import Durations
 from keyfold.engine.log import partition_times
 from keyfold.engine.log.log_writer import LogWriter
 from keyfold.engine.log.manifest import Manifest
@@ -111,6 +113,8 @@ class BatchHook:
         self.idle = threading.Event()
         self.idle.set()
         self.last: int | None = None
+        self.waited = Durations()
+        """How long the newest batches have waited for followers."""
         self.counts = count_rows(self.log)
         self.run = Run()
         self.error: Exception | None = None
@@ -144,7 +148,9 @@ class BatchHook:
             reached(FaultPoint.BATCH_BEGUN, table=self.name, batch=batch)
             self._run(frame, batch)
             self.last = batch
+            begun = time.monotonic()
             self._wait_for_followers(batch - self._lag)
+            self.waited.record(batch, time.monotonic() - begun)
             reached(FaultPoint.BATCH_DONE, table=self.name, batch=batch)
         except Exception as error:
             # Spark would report it as the text of a Python and a Java stack trace.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Final
 
+from keyfold.engine.batch.durations import Durations
 from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.log.table_log import TableLog
 
@@ -36,6 +38,8 @@ class Follower(ABC):
         self._due = deque(log.after(position))
         self.error: Exception | None = None
         """The error that stopped it."""
+        self.took = Durations()
+        """How long it took to apply the newest batches."""
         self._closed = False
         self._next_begun = False
         self._awaited: list[int] = []
@@ -130,7 +134,11 @@ class Follower(ABC):
             try:
                 new = [manifest for manifest in found if manifest.batch > self.position]
                 if new:
+                    begun = time.monotonic()
                     self.apply_together(new)
+                    took = (time.monotonic() - begun) / len(new)
+                    for manifest in new:
+                        self.took.record(manifest.batch, took)
             except Abandoned:
                 return
             except Exception as error:

@@ -17,6 +17,7 @@ from keyfold.engine.batch.hook import BatchHook, TableHook
 from keyfold.engine.log import readers
 from keyfold.engine.log.shared_streams import SharedStreams
 from keyfold.engine.status.backlog import Backlog
+from keyfold.engine.status.batch_times import BatchTimes
 from keyfold.engine.status.failures import as_failure
 from keyfold.engine.status.size_history import SizeHistory
 from keyfold.engine.status.stream_metrics import StreamMonitor
@@ -62,6 +63,7 @@ class Monitor:
         self._last: RunStatus | None = None
         self._started = datetime.now(UTC)
         self._sizes = SizeHistory(home)
+        self._times = BatchTimes(home)
 
     def watch(
         self,
@@ -143,6 +145,8 @@ class Monitor:
             with suppress(OSError):  # the query that a full disk stops reports it
                 self._home.write_status(self._last.document())
                 self._sizes.add(self._last, last=last)
+                queries = {**self._streams, **self._tables}
+                self._times.add({name: query.batch_times() for name, query in queries.items()})
 
 
 def record_failure(home: AppHome, error: RunError) -> None:

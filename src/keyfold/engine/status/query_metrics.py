@@ -8,8 +8,11 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from keyfold.engine.batch.durations import Durations
 from keyfold.engine.batch.hook import BatchHook
 from keyfold.engine.status.backlog import Backlog
+from keyfold.engine.status.batch_times import of_report, with_waits
+from keyfold.read.batch_times import MOST, BatchTime
 from keyfold.read.metrics import Rejecting, Work
 
 if TYPE_CHECKING:
@@ -54,6 +57,19 @@ class QueryMonitor:
         self._progress: dict[str, Any] = {}
         self._last: dict[str, Any] = {}
         self._rejecting: Rejecting | None = None
+        self._times: dict[int, BatchTime] = {}
+
+    def batch_times(self) -> list[BatchTime]:
+        """Where the time of the newest batches of this run went, oldest first."""
+        waited, view = self._hook.waited, self._view_took()
+        return [
+            with_waits(one, waited.of(n), None if view is None else view.of(n))
+            for n, one in sorted(self._times.items())
+        ]
+
+    def _view_took(self) -> Durations | None:
+        """How long the view took for the newest batches; None of what has no view."""
+        return None
 
     def _take_progress(self) -> None:
         last = self._query._jsq.lastProgress()
@@ -79,7 +95,11 @@ class QueryMonitor:
             self._record_rejection(batch, self._rows[batch] / self._reads)
             if batch > self._timed:
                 self._timed = batch
-                self._phases.update(phases(durations))
+                took = phases(durations)
+                self._phases.update(took)
+                self._times[batch] = of_report(report, took)
+                while len(self._times) > MOST:
+                    del self._times[min(self._times)]
                 self._batch_done(report)
         while len(self._rows) > 100:
             del self._rows[min(self._rows)]

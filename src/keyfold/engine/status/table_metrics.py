@@ -8,7 +8,9 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from keyfold.engine.batch.durations import Durations
 from keyfold.engine.batch.hook import TableHook
+from keyfold.engine.followers.view import ViewFollower
 from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.status.backlog import Backlog
 from keyfold.engine.status.message_metrics import message_metrics
@@ -76,6 +78,9 @@ class TableMonitor(QueryMonitor):
             latency_seconds=self._latency,
             all_runs=self._work_of_all_runs(),
         )
+
+    def _view_took(self) -> Durations | None:
+        return next((one.took for one in self._hook.followers if isinstance(one, ViewFollower)), None)
 
     def _batch_done(self, report: dict[str, Any]) -> None:
         if report["numInputRows"] and (manifest := self._hook.log.find(report["batchId"])) is not None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from keyfold.masking import mask
 from keyfold.plan import durations
+from keyfold.plan.describe.pattern_graph import pattern_graph
 from keyfold.plan.describe.phrases import expr_words, length_words, sequence_words, shown_options, site_words
 from keyfold.plan.initial import Initial, InitialState
 from keyfold.plan.kafka_topics import KafkaTopics
@@ -141,6 +143,7 @@ def _pattern_dict(pattern: PatternSpec) -> dict[str, Any]:
     found = automaton(pattern).conditions
     return {
         "steps": sequence_words(pattern.sequence),
+        "graph": asdict(pattern_graph(pattern)),
         "conditions": {c.name: None if c.expression is None else expr_words(c.expression) for c in found},
         "within": length_words(pattern.within_ms),
         "skip": pattern.skip if pattern.skip_to is None else f"{pattern.skip}({pattern.skip_to})",

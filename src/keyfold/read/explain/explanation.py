@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -63,33 +64,38 @@ class Explanation:
 def explain(home: AppHome, table: str, key: Sequence[str], batch: int | None = None) -> Explanation:
     """Explains the change of a key in a batch, or its newest one."""
     log = TableLog(home.table(table).log_files)
-    found = list(history.history(log, key))
-    number = _chosen(log, found, batch, key)
-    change = found[number]
+    change, before, changes = _chosen(log, key, batch)
     manifest = log.find(change.batch)
     if manifest is None:
         raise QueryError(f"batch {change.batch} has left the log meanwhile", reason="not_found", given=batch)
     inputs = list(_inputs(home, table, log, manifest, key))
-    before = found[number - 1] if number else None
-    return Explanation(change, before, manifest.watermark, dict(manifest.counts), inputs, len(found))
+    return Explanation(change, before, manifest.watermark, dict(manifest.counts), inputs, changes)
 
 
-def _chosen(log: TableLog, found: Sequence[Change], batch: int | None, key: Sequence[str]) -> int:
-    numbers = [n for n, change in enumerate(found) if batch is None or change.batch == batch]
-    if numbers:
-        return numbers[-1]
+def _chosen(log: TableLog, key: Sequence[str], batch: int | None) -> tuple[Change, Change | None, int]:
+    """The last change of a batch, or of all; the change before it; and how many the key has."""
+    chosen: Change | None = None
+    before: Change | None = None
+    newest: deque[Change] = deque(maxlen=_NAMED)
+    changes = 0
+    # One by one: a key may have changed a million times.
+    for change in history.history(log, key):
+        changes += 1
+        if batch is None or change.batch == batch:
+            chosen, before = change, newest[-1] if newest else None
+        newest.append(change)
+    if chosen is not None:
+        return chosen, before, changes
     given = "/".join(key) if batch is None else f"batch={batch}"
-    if found:
-        some = ", ".join(str(change.batch) for change in found[-_NAMED:])
-        raise QueryError(
-            f"the key has no change in batch {batch}", reason="not_found", given=given, hint=f"newest: {some}"
-        )
+    if newest:
+        some = ", ".join(str(change.batch) for change in newest)
+        what = f"the key has no change in batch {batch}"
+        raise QueryError(what, reason="not_found", given=given, hint=f"newest: {some}")
     since = history.since(log)
     reaches = "" if since.whole else "; the log has changes from a later batch on"
     hint = "the key as `keyfold rows` shows it" if since.whole else "history= of the table keeps changes"
-    raise QueryError(
-        f"the log has no change of this key{reaches}", reason="not_found", given=given, hint=hint
-    )
+    what = f"the log has no change of this key{reaches}"
+    raise QueryError(what, reason="not_found", given=given, hint=hint)
 
 
 def _inputs(

@@ -9,16 +9,20 @@ from typing import Any, NoReturn
 
 from keyfold.errors import QueryError, choice, did_you_mean
 from keyfold.read import AppReader
-from keyfold.read.advice import AppHealth
+from keyfold.read.advice.facts import AppHealth
+from keyfold.read.batch_times import BatchTime
 from keyfold.read.batches import LogBatches
 from keyfold.read.changes import TableChanges
 from keyfold.read.explain.explanation import Explanation
 from keyfold.read.history import Change, Since
 from keyfold.read.late import LateBatch
 from keyfold.read.names import Names
+from keyfold.read.past import PastReader
+from keyfold.read.patterns import Pattern
 from keyfold.read.positions import Progress
 from keyfold.read.rejections import Rejections
 from keyfold.read.side_rows import DuplicateRow, LateRow, RejectedRow
+from keyfold.read.state_sizes import StateSizes
 from keyfold.read.status import AppStatus
 from keyfold.read.topology import Topology
 from keyfold.read.trends import Trends
@@ -147,6 +151,28 @@ class GrantedApp(AppReader):
     def duplicates(self, table: str) -> list[DuplicateRow]:
         found = self.whole.duplicates(self.table_name(table))
         return [parts.duplicate(row, self._access) for row in found]
+
+    def pattern(self, table: str) -> Pattern:
+        name = self.table_name(table)
+        try:
+            found = self.whole.pattern(name)
+        except QueryError as error:
+            # Its hint names tables that have one.
+            raise QueryError(error.what, reason=error.reason, given=error.given) from None
+        hidden = self._hidden(name)
+        return replace(found, returns={one: text for one, text in found.returns.items() if one not in hidden})
+
+    def state_sizes(self, table: str) -> StateSizes:
+        return self.whole.state_sizes(self.table_name(table))
+
+    def batch_times(self, name: str) -> list[BatchTime]:
+        return self.whole.batch_times(self.with_files(name))
+
+    def past(self, table: str) -> PastReader:
+        name = self.with_files(table)
+        began_with = self.whole.stored.table(name).began_with
+        # Read by the schema that this reader sees.
+        return PastReader(f"{self.name}.{name}", self.whole.log(name), self.views, name, began_with)
 
     def batches(self, name: str, newest: int | None = None) -> LogBatches:
         return self.whole.batches(self.with_files(name), newest)

@@ -10,10 +10,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from keyfold.errors import HomeUnusable
+from keyfold.errors import HomeUnusable, QueryError
 from keyfold.read import AppReader
-from keyfold.read import health as app_health
-from keyfold.read.advice import AppHealth, Facts
+from keyfold.read.advice import health as app_health
+from keyfold.read.advice.facts import AppHealth, Facts
 from keyfold.read.explain.explanation import BatchInput, Explanation
 from keyfold.read.history import Change
 from keyfold.read.names import Names
@@ -102,10 +102,12 @@ def health(app: AppReader, stored: Any) -> AppHealth:
     """The advice that follows from what a token may see; `stored`: what the app's last start recorded."""
     status = app.status()
     followers: dict[str, Sequence[Follower]] = {}
-    saved: list[Any] = []
+    saved: list[Any] | None = None
     with suppress(HomeUnusable):
+        for name in status.tables:
+            with suppress(QueryError):  # it has no view yet
+                followers[name] = app.progress(name).followers
         saved = app.savepoints()
-        followers = {name: app.progress(name).followers for name in status.tables if status.running}
     day, now = timedelta(days=1), datetime.now(UTC)
     return app_health.health(Facts(status, stored, app.trends(day), saved, followers, now))
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from keyfold.errors import KeyfoldError
-from keyfold.read.advice import AppHealth
+from keyfold.read.advice.facts import AppHealth
 from keyfold.read.status import AppStatus, State
 from keyfold.read.trends import Trends
 from keyfold.server import parameters

@@ -10,10 +10,11 @@ from typing import Any, Final
 from keyfold.errors import QueryError
 from keyfold.read.explain.explanation import Explanation
 from keyfold.read.history import Change, Since
-from keyfold.server import near_keys, parameters
+from keyfold.server import freshness, near_keys, parameters
 from keyfold.server.answers import OfTable, Row
 from keyfold.server.error_body import KeyNotFound
 from keyfold.server.route import OF_TABLE, Call, Route
+from keyfold.views.keys import whole_key
 from keyfold.views.query.filters import is_string
 
 MOST_KEYS: Final = 1_000
@@ -66,7 +67,11 @@ def get_row(call: Call) -> RowDocument:
 
 def _row(call: Call, key: Sequence[str]) -> dict[str, Any]:
     view = call.view
-    row = call.table.get(*key)
+    if call.as_of is None:
+        row = call.table.get(*key)
+    else:
+        assert view.position is not None
+        (row,) = call.app.past(view.table).rows_of_keys([key], view.position.batch)
     if row is None:
         near = near_keys.near(view.app.views, call.table.schema, key)
         where, given = f"{view.app.name}.{view.table}", "/".join(key)
@@ -121,7 +126,13 @@ def get_rows_of_keys(call: Call) -> RowsOfKeys:
     A key is a value, an array of all parts, or an object of the parts by name.
     """
     keys = [tuple(key) if isinstance(key, list) else key for key in _keys(call.body)]
-    return RowsOfKeys(**call.view.fields(), rows=call.table.get_many(keys))
+    if call.as_of is None:
+        return RowsOfKeys(**call.view.fields(), rows=call.table.get_many(keys))
+    view, schema = call.view, call.table.schema
+    assert view.position is not None
+    parts = [whole_key(schema, [key], {}) for key in keys]
+    rows = call.app.past(view.table).rows_of_keys(parts, view.position.batch)
+    return RowsOfKeys(**view.fields(), rows=rows)
 
 
 def _keys(body: Any) -> list[Any]:
@@ -162,7 +173,13 @@ _LIMIT: Final = parameters.integer(
     "limit", "How many changes at most: the newest ones.", least=1, most=10_000, default=1_000
 )
 GET_ROW: Final = Route(
-    "get_row", f"{OF_TABLE}/keys/{{key}}", get_row, RowDocument, role="reader", cached=True
+    "get_row",
+    f"{OF_TABLE}/keys/{{key}}",
+    get_row,
+    RowDocument,
+    (freshness.AS_OF,),
+    role="reader",
+    cached=True,
 )
 _BATCH: Final = parameters.integer("batch", "The batch of the change; the newest one without it.", least=0)
 ROUTES: Final = (
@@ -188,6 +205,7 @@ ROUTES: Final = (
         f"{OF_TABLE}/batch-get",
         get_rows_of_keys,
         RowsOfKeys,
+        (freshness.AS_OF,),
         role="reader",
         method="POST",
         body=KEYS_BODY,

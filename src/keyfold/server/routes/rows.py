@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
 from keyfold.errors import QueryError
-from keyfold.server import formats, parameters, query_filters
+from keyfold.server import formats, freshness, parameters, query_filters
 from keyfold.server.answers import OfTable, Row, Streamed
 from keyfold.server.route import OF_TABLE, Call, Route
 from keyfold.views.contract import ViewSchema
 from keyfold.views.keys import narrow
 from keyfold.views.query.filters import All, Filter
 from keyfold.views.query.where_parser import filter_of
+from keyfold.views.reader import TableReader
 
 PAGE: Final = 100
 MOST: Final = 10_000
@@ -38,15 +40,33 @@ def list_rows(call: Call) -> RowsDocument | Streamed:
 
     JSON comes in pages: `next` is the `cursor` of the next one. A row that does not change meanwhile is on
     exactly one page. The other formats have all rows as of one moment, or the first `limit`.
+
+    With `as_of` they are the rows after an earlier batch. That needs a log with all changes since the table's
+    first batch, of at most 200,000 changes up to that batch, which are folded again for each request.
     """
     schema, values = call.table.schema, call.values
     reading = {"where": _where(call, schema), "order_by": values["order_by"], "cursor": values["cursor"]}
     format = formats.chosen(values["format"], call.accept)
     if format == "json":
-        page = call.table.page(**reading, limit=_page_size(values["limit"]))
+        with _table(call) as table:
+            page = table.page(**reading, limit=_page_size(values["limit"]))
         return RowsDocument(**call.view.fields(), rows=page.rows, next=page.next)
-    rows = call.table.scan(**reading, limit=values["limit"])
-    return Streamed(formats.MEDIA[format], formats.written(format, rows, schema))
+    return Streamed(
+        formats.MEDIA[format], _written(call, format, {**reading, "limit": values["limit"]}, schema)
+    )
+
+
+def _written(call: Call, format: str, reading: Mapping[str, Any], schema: ViewSchema) -> Iterator[bytes]:
+    with _table(call) as table:
+        yield from formats.written(format, table.scan(**reading), schema)
+
+
+def _table(call: Call) -> AbstractContextManager[TableReader]:
+    """The rows of the table now, or as they were."""
+    if call.as_of is None:
+        return nullcontext(call.table)
+    assert call.view.position is not None
+    return call.app.past(call.view.table).rows(call.view.position.batch)
 
 
 def _page_size(limit: int | None) -> int:
@@ -72,6 +92,7 @@ PARAMETERS: Final = (
     parameters.text("cursor", "`next` of the page before, of a read with the same filters.", longest=1 << 15),
     parameters.text("from", "Of a windowed table: windows that end after this time.", **_TIME),
     parameters.text("to", "Of a windowed table: windows that start before this time.", **_TIME),
+    freshness.AS_OF,
     parameters.one_of("format", "The format; the Accept header otherwise.", tuple(formats.MEDIA)),
 )
 ROUTES: Final = (

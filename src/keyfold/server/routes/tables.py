@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from keyfold.errors import HomeUnusable
-from keyfold.read.metrics import TableStatus
+from keyfold.read.batch_times import BatchTime
+from keyfold.read.metrics import Failure, TableStatus
+from keyfold.read.patterns import Pattern
 from keyfold.read.positions import Follower
+from keyfold.read.state_sizes import StateSizes
 from keyfold.server import parameters
 from keyfold.server.answers import OfTable
 from keyfold.server.route import OF_TABLE, Call, Route
@@ -54,6 +57,24 @@ class BatchList(OfTable):
     total: int
     """How many batches the log has."""
     batches: Sequence[Mapping[str, Any]]
+    times: Sequence[BatchTime]
+    """Where the time of the newest batches went, oldest first; also of batches that have left the log."""
+    failures: Sequence[Failure]
+    """What has stopped the table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateDocument(OfTable):
+    """The size of a table's state, and what savepoints have of it."""
+
+    state: StateSizes
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatternDocument(OfTable):
+    """The pattern whose matches are a table's rows."""
+
+    pattern: Pattern
 
 
 def get_table(call: Call) -> TableDocument:
@@ -79,12 +100,35 @@ def _lines(columns: Sequence[Column]) -> list[ColumnLine]:
 
 
 def list_batches(call: Call) -> BatchList:
-    """The newest batches of a table's log: when, how many rows of each kind, and how many bytes.
+    """The newest batches of a table's log: when, how many rows of each kind, how many bytes, how long.
 
     The log may be ahead of the view, of which `batch` tells.
     """
     found = call.app.batches(call.view.table, call.values["limit"])
-    return BatchList(**call.view.fields(), **found.document(), total=found.total)
+    return BatchList(
+        **call.view.fields(),
+        **found.document(),
+        total=found.total,
+        times=call.app.batch_times(call.view.table)[-call.values["limit"] :],
+        failures=[one for one in call.app.status().failures if one.table == call.view.table],
+    )
+
+
+def get_state(call: Call) -> StateDocument:
+    """The size of a table's state by partition, how even it is, and the savepoints that have the table.
+
+    The sizes are those of files on disk, with the earlier versions that Spark retains: the state itself is
+    not read. `keyfold state size` reads it, and names its largest keys.
+    """
+    return StateDocument(**call.view.fields(), state=call.app.state_sizes(call.view.table))
+
+
+def get_pattern(call: Call) -> PatternDocument:
+    """The pattern of a table, its steps and which may follow which; 404 if the table has none.
+
+    Matches are the table's rows, each with `started` and `ended`.
+    """
+    return PatternDocument(**call.view.fields(), pattern=call.app.pattern(call.view.table))
 
 
 _LIMIT: Final = parameters.integer(
@@ -92,5 +136,7 @@ _LIMIT: Final = parameters.integer(
 )
 ROUTES: Final = (
     Route("get_table", OF_TABLE, get_table, TableDocument, role="reader"),
+    Route("get_pattern", f"{OF_TABLE}/pattern", get_pattern, PatternDocument, role="reader"),
+    Route("get_state", f"{OF_TABLE}/state", get_state, StateDocument, role="reader"),
     Route("list_batches", f"{OF_TABLE}/batches", list_batches, BatchList, (_LIMIT,), role="reader"),
 )

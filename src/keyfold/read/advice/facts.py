@@ -47,7 +47,8 @@ class Facts:
     status: AppStatus
     stored: StoredApp
     trends: Trends
-    savepoints: Sequence[Savepoint]
+    savepoints: Sequence[Savepoint] | None
+    """None if they are elsewhere."""
     followers: Mapping[str, Sequence[Follower]]
     """Of each table."""
     now: datetime

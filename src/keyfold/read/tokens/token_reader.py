@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from keyfold.engine.storage import tokens
-from keyfold.engine.storage.tokens import ROLES, Role, Token
-
-__all__ = ["ROLES", "Role", "Token", "TokenReader", "tokens_of"]
+from keyfold.engine.storage.tokens import Token
 
 # A revoked token opens nothing after that.
 _LOOK_SECONDS: Final = 0.5

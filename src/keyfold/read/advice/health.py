@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
-from keyfold.read import table_advice
-from keyfold.read.advice import LEVELS, Advice, AppHealth, Facts, Level, of_failure, sentence
+from keyfold.read.advice import tables
+from keyfold.read.advice.facts import LEVELS, Advice, AppHealth, Facts, Level, of_failure, sentence
 
 _OLD_SAVEPOINT: Final = timedelta(days=7)
 
@@ -16,7 +16,7 @@ def health(facts: Facts) -> AppHealth:
     """All advice on an app."""
     found = [*_of_app(facts)]
     for table, status in facts.status.tables.items():
-        found += table_advice.of_table(facts, table, status)
+        found += tables.of_table(facts, table, status)
     found.sort(key=lambda one: LEVELS.index(one.level))
     return AppHealth(facts.status.app, facts.status.state, found)
 
@@ -67,7 +67,8 @@ _STATES: Final[Mapping[str, tuple[Level, str, str, str]]] = {
 
 
 def _savepoints(facts: Facts) -> Iterator[Advice]:
-    if not any(table.batch is not None for table in facts.status.tables.values()):
+    begun = any(table.batch is not None for table in facts.status.tables.values())
+    if facts.savepoints is None or not begun:
         return
     live = " --live" if facts.status.running else ""
     command = f"keyfold savepoint create NAME{live} --app {facts.status.app}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from keyfold.read.advice import Advice, Facts, of_failure
+from keyfold.plan.table_keys import CLOSING
+from keyfold.read.advice.facts import Advice, Facts, of_failure
 from keyfold.read.metrics import TableStatus
 from keyfold.read.trends import TrendPoint
 
@@ -14,9 +15,8 @@ _BEHIND_BATCHES: Final = 20
 _ONE_PARTITION: Final = 0.8
 _FEW_MESSAGES: Final = 1_000
 _GROWTH_SHARE: Final = 0.01
+_GROWTH_KEYS: Final = 1_000
 _GROWTH_SECONDS: Final = 600.0
-_CLOSING: Final = ("tumbling", "sliding", "session")
-"""The kinds of windows that let go of their state when they close."""
 
 
 def of_table(facts: Facts, table: str, status: TableStatus) -> Iterator[Advice]:
@@ -110,7 +110,7 @@ def _growing(facts: Facts, table: str, name: str) -> Iterator[Advice]:
 def _is_bounded(declared: Mapping[str, Any]) -> bool:
     """Whether something lets go of the table's state; of a pattern it is within=."""
     window = declared.get("window") or {}
-    return bool(declared.get("ttl") or declared.get("pattern") or window.get("kind") in _CLOSING)
+    return bool(declared.get("ttl") or declared.get("pattern") or window.get("kind") in CLOSING)
 
 
 def _growth(points: Sequence[TrendPoint]) -> tuple[float, int] | None:
@@ -121,4 +121,6 @@ def _growth(points: Sequence[TrendPoint]) -> tuple[float, int] | None:
     seconds = (last.at - first.at).total_seconds()
     gained = (last.keys or 0) - (first.keys or 0)
     per_hour = gained * 3600 / seconds if seconds >= _GROWTH_SECONDS else 0.0
-    return (per_hour, last.keys or 0) if per_hour > max(1.0, _GROWTH_SHARE * (last.keys or 0)) else None
+    return (
+        (per_hour, last.keys or 0) if per_hour > max(_GROWTH_KEYS, _GROWTH_SHARE * (last.keys or 0)) else None
+    )
