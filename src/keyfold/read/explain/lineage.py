@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from keyfold.plan.table_keys import BOUNDS
+
 _COLUMN: Final = re.compile(r"\s*(?:`([^`]+)`|([A-Za-z_]\w*))\s*")
 _ALIAS: Final = re.compile(r"(.*\S)\s+as\s+(`[^`]+`|\w+)\s*", re.IGNORECASE | re.DOTALL)
-_WINDOW: Final = ("window_start", "window_end")
 Step = Mapping[str, Any]
 
 
@@ -51,7 +52,7 @@ def key_columns(table: Mapping[str, Any]) -> dict[str, str]:
 
 def is_windowed(table: Mapping[str, Any], key: Sequence[str]) -> bool:
     """Whether a key of so many parts ends with the bounds of a window."""
-    return table.get("window") is not None and len(key) == len(key_columns(table)) + len(_WINDOW)
+    return table.get("window") is not None and len(key) == len(key_columns(table)) + len(BOUNDS)
 
 
 def _of(pipeline: Sequence[Step]) -> Iterator[Read]:
