@@ -80,6 +80,8 @@ Reason: TypeAlias = Literal[
     "not_allowed",
     "not_acceptable",
     "too_large",
+    "too_long",
+    "too_many",
     "gone",
 ]
 
@@ -94,6 +96,8 @@ STATUS: Final[dict[Reason, int]] = {
     "not_allowed": 405,
     "not_acceptable": 406,
     "too_large": 413,
+    "too_long": 414,
+    "too_many": 429,
     "gone": 410,
 }
 

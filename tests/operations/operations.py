@@ -170,6 +170,7 @@ READING: Final = {
     *("check", "doctor", "dev app", "dev kafka", "dev load", "side list", "side show", "log show"),
     *("log verify", "views ddl", "pattern explain", "savepoint list", "savepoint show", "savepoint verify"),
     *("audit list", "audit verify", "state size", "state read", "state diff", "state history"),
+    *("token create", "token list", "token revoke"),
 }
 """Commands that change no state by themselves."""
 

@@ -6,7 +6,8 @@ import socket
 
 import pytest
 
-from keyfold.server.guard import HEADERS, hosts_of
+from keyfold.server.auth.guard import HEADERS
+from keyfold.server.auth.policy import hosts_of
 from keyfold.server.serving import Serving
 from tests.server.conftest import Get
 

@@ -9,20 +9,23 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from keyfold.cli.running.serving import Address, served_beside
-from keyfold.errors import BadOption
+from keyfold.engine.storage import tokens
 from keyfold.read import open_home
 from keyfold.server import address
-from keyfold.server.address import PortInUse, listen, listen_from, loopback
+from keyfold.server.address import PortInUse, checked_host, is_loopback, listen, listen_from
 from keyfold.server.serving import Serving
 from tests.cli.conftest import SHOP, Cli, cli
 from tests.ports import free_port
-from tests.server.conftest import Get, client, serving
+from tests.server.conftest import Get, client, fill, serving
 
 __all__ = ["cli"]
 
@@ -58,22 +61,29 @@ def test_a_home_in_which_no_app_has_run_is_served_and_said(tmp_path: Path) -> No
     assert server.returncode == 0
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org", ""])
-def test_other_addresses_are_refused(cli: Cli, home: Path, host: str) -> None:
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
+def test_other_addresses_need_tokens(cli: Cli, home: Path, host: str) -> None:
     found = cli("serve", "--home", home, "--host", host)
     assert found.code == 2
-    assert "only this machine's own address can be served in this version" in found.err
-    assert f"given: {host or 'an empty text'}" in found.err
-    assert "need tokens, which a later version will have" in found.err
+    assert "others than this machine could read the home, which has no tokens" in found.err
+    assert f"given: --host {host}" in found.err
+    assert "keyfold token create NAME" in found.err
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.5", "::1"])
-def test_the_addresses_of_this_machine_are_its_own(host: str) -> None:
-    assert loopback(host) == host
-    assert loopback("localhost") == "127.0.0.1"
-    assert loopback("[::1]") == "::1"
-    with pytest.raises(BadOption):
-        loopback("127.1.example")
+def test_an_empty_address_is_refused(cli: Cli, home: Path) -> None:
+    found = cli("serve", "--home", home, "--host", "")
+    assert (found.code, "no address to serve on" in found.err) == (2, True)
+
+
+def test_the_addresses_of_this_machine_are_known() -> None:
+    assert [checked_host(host) for host in ("localhost", "[::1]", "::1", "example.org")] == [
+        "127.0.0.1",
+        "::1",
+        "::1",
+        "example.org",
+    ]
+    assert [is_loopback(host) for host in ("127.0.0.1", "127.0.0.5", "::1")] == [True] * 3
+    assert [is_loopback(host) for host in ("0.0.0.0", "::", "127.1.example", "192.168.1.5")] == [False] * 4
 
 
 def test_a_port_in_use_is_said_and_a_free_one_is_offered(cli: Cli, home: Path) -> None:
@@ -187,7 +197,7 @@ def test_a_run_refuses_an_address_before_java_is_started(cli: Cli, tmp_path: Pat
     app.write_text(SHOP)
     found = cli("run", app, "--home", tmp_path / "home", "--host", "0.0.0.0")
     assert (found.code, "starting shop" in found.err) == (2, False)
-    assert "only this machine's own address" in found.err
+    assert "the home, which has no tokens" in found.err
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -201,3 +211,51 @@ def test_local_files_of_a_home_elsewhere_are_served(home: Path) -> None:
         url = (words or "").removeprefix("serving on ")
         with urllib.request.urlopen(f"{url}/api/tables/totals/keys/eu", timeout=20) as found:
             assert json.load(found)["row"]["n"] == 3
+
+
+@contextmanager
+def serving_others(home: Path, *words: str) -> Iterator[tuple[str, list[str]]]:
+    """`keyfold serve` on all addresses of this machine: its port, and what it says before."""
+    command = [sys.executable, "-m", "keyfold", "serve", "--home", str(home), "--host", "0.0.0.0"]
+    env = {**os.environ, "NO_COLOR": "1"}
+    with subprocess.Popen(
+        [*command, "--port", "0", *words], stderr=subprocess.PIPE, text=True, env=env
+    ) as run:
+        assert run.stderr is not None
+        said = [run.stderr.readline()]
+        while " on http" not in said[-1]:
+            assert said[-1], said
+            said.append(run.stderr.readline())
+        try:
+            yield said[-1].strip().rpartition(":")[2], said
+        finally:
+            run.send_signal(signal.SIGTERM)
+            run.communicate(timeout=20)
+
+
+def status_of(port: str, **headers: str) -> int:
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/api/tables/totals/keys/eu", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=20) as found:
+            return int(found.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_others_are_served_with_a_token_and_warned_of_plain_text(tmp_path: Path) -> None:
+    fill(tmp_path / "home")
+    _, text = tokens.create(tmp_path / "home", "ann", "reader", None, None)
+    with serving_others(tmp_path / "home") as (port, said):
+        assert said[0].startswith("keyfold: warning: tokens and rows are sent as plain text")
+        assert [status_of(port), status_of(port, Authorization=f"Bearer {text}")] == [401, 200]
+
+
+def test_others_are_served_without_tokens_if_that_is_said_and_warned_of(tmp_path: Path) -> None:
+    fill(tmp_path / "home")
+    with serving_others(tmp_path / "home", "--insecure", "--allowed-host", "shop.example") as (port, said):
+        assert said[0].startswith("keyfold: warning: --insecure: everybody who reaches 0.0.0.0")
+        assert [status_of(port), status_of(port, Host="shop.example"), status_of(port, Host="evil")] == [
+            200,
+            200,
+            403,
+        ]

@@ -59,7 +59,41 @@ Home = Annotated[
 ]
 Host = Annotated[
     str,
-    typer.Option("--host", metavar="HOST", help="The address to serve on; only one of this machine's own."),
+    typer.Option(
+        "--host",
+        metavar="HOST",
+        help="The address to serve on; one that others can reach needs tokens, or --insecure.",
+    ),
+]
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="Serve everybody who reaches the address, without tokens.")
+]
+AllowedHosts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allowed-host",
+        metavar="NAME",
+        help="Another name under which the server may be asked, as behind a proxy; can be repeated.",
+        show_default=False,
+    ),
+]
+TlsCert = Annotated[
+    str | None,
+    typer.Option("--tls-cert", metavar="FILE", help="Serve HTTPS with this certificate.", show_default=False),
+]
+TlsKey = Annotated[
+    str | None,
+    typer.Option("--tls-key", metavar="FILE", help="The private key of --tls-cert.", show_default=False),
+]
+RateLimit = Annotated[
+    str | None,
+    typer.Option(
+        "--rate-limit",
+        metavar="RATE",
+        help='Requests that a token or an address may send, such as "100 requests/s", which is the default '
+        "for addresses that others can reach.",
+        show_default=False,
+    ),
 ]
 For = Annotated[
     str | None,

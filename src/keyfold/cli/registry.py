@@ -10,7 +10,7 @@ from keyfold.cli import aliases
 from keyfold.cli.commands.change import audit, drop, forget, migrate, plan, rebuild, rescale, reset
 from keyfold.cli.commands.dev import check, demo, describe, dev, init, pattern
 from keyfold.cli.commands.read import get, log, rows, side, views
-from keyfold.cli.commands.run import doctor, run, serve, status
+from keyfold.cli.commands.run import doctor, run, serve, status, token
 from keyfold.cli.commands.state import (
     savepoint,
     savepoint_files,
@@ -54,6 +54,7 @@ def _everywhere(
 app.command("init")(init.command)
 app.command("run")(run.command)
 app.command("serve")(serve.command)
+app.add_typer(token.app, name="token")
 app.add_typer(dev.app, name="dev")
 app.command("get", cls=KeyCommand)(get.command)
 app.command("rows")(rows.command)

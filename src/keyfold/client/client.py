@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -64,6 +65,9 @@ class Client:
         return Mirror(self.connections, self.table(table), None if path is None else Path(path), patience)
 
 
-def connect(url: str = "http://127.0.0.1:8642", *, timeout: float = 90) -> Client:
-    """A client of the server at an address. `timeout`: how many seconds an answer may take."""
-    return Client(Connections(url, timeout))
+def connect(url: str = "http://127.0.0.1:8642", *, token: str | None = None, timeout: float = 90) -> Client:
+    """A client of the server at an address. `timeout`: how many seconds an answer may take.
+
+    `token`: that of `keyfold token create`; by default the one in the environment variable KEYFOLD_TOKEN.
+    """
+    return Client(Connections(url, timeout, os.environ.get("KEYFOLD_TOKEN") if token is None else token))

@@ -58,10 +58,11 @@ class Ending:
 class Connections:
     """Sends requests to one server. Thread-safe."""
 
-    def __init__(self, url: str, timeout: float) -> None:
+    def __init__(self, url: str, timeout: float, token: str | None = None) -> None:
         parts = _address(url)
         self.url = f"{parts.scheme}://{parts.netloc}"
         self._secure, self._host, self._timeout = parts.scheme == "https", parts.netloc, timeout
+        self._headers = _authorization(token)
         self._own = threading.local()
         self._all: set[http.client.HTTPConnection] = set()
         self._lock = threading.Lock()
@@ -94,7 +95,7 @@ class Connections:
             connection.connect()
             if ending is not None:
                 ending.end_with(connection)
-            connection.request("GET", _target(path, query), headers=dict(headers or {}))
+            connection.request("GET", _target(path, query), headers={**self._headers, **(headers or {})})
             answer = connection.getresponse()
             if answer.status != 200:
                 raise _error(answer.status, answer.read())
@@ -120,7 +121,7 @@ class Connections:
         if connection is None:
             connection = self._own.connection = self._new(None)
         content = None if body is None else json.dumps(plain(body)).encode()
-        headers = {} if body is None else {"content-type": "application/json"}
+        headers = self._headers if body is None else {**self._headers, "content-type": "application/json"}
         connection.request("GET" if body is None else "POST", _target(path, query), content, headers)
         answer = connection.getresponse()
         found = answer.read()
@@ -146,6 +147,16 @@ class Connections:
             self._all.discard(connection)
 
 
+def _authorization(token: str | None) -> dict[str, str]:
+    """The header with a token, which errors do not show."""
+    if not token:
+        return {}
+    if not isinstance(token, str) or not token.isascii() or not token.isprintable() or " " in token:
+        what, hint = "not a token: it has other characters", "the text that keyfold token create printed"
+        raise BadOption(what, where="token, or KEYFOLD_TOKEN", hint=hint)
+    return {"authorization": f"Bearer {token}"}
+
+
 def _address(url: str) -> SplitResult:
     """The parts of the address of a server, which is checked."""
     # Anything may be given by a program without types.
@@ -159,7 +170,7 @@ def _address(url: str) -> SplitResult:
     if not named or parts.scheme not in ("http", "https") or parts.path not in ("", "/"):
         raise BadOption("not the address of a server", given=given, hint=hint)
     if "@" in parts.netloc:
-        what = "the address has a user, and a server asks for none in this version"
+        what = "the address has a user, and a server takes a token: connect(url, token=...)"
         raise BadOption(what, given=given, hint=f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}")
     return parts
 

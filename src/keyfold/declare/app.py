@@ -15,6 +15,7 @@ from keyfold.plan.describe import text
 from keyfold.plan.nodes import AppSpec, Connector, Lookup, Node, OnError, Site, Source, TableSpec
 from keyfold.plan.validate import arguments, tombstones
 from keyfold.plan.validate.sources import FUTURE, event_time, recording, stream_schema
+from keyfold.plan.validate.table_options import private_columns
 
 if TYPE_CHECKING:
     from keyfold.engine.handle import Handle
@@ -144,7 +145,13 @@ class App:
         return location(f"{self._name}.{name}", site)
 
     def _declare(
-        self, spec: TableSpec, partitions: object, on_error: object, help: object, where: object
+        self,
+        spec: TableSpec,
+        partitions: object,
+        on_error: object,
+        private: object,
+        help: object,
+        where: object,
     ) -> Table:
         """Adds a table, with the options that all kinds of tables have."""
         tombstones.check_table(spec, where)
@@ -152,6 +159,7 @@ class App:
             spec,
             partitions=None if partitions is None else arguments.positive(partitions, "partitions", where),
             on_error=cast(OnError, arguments.one_of(on_error, ("reject", "fail"), "on_error", where)),
+            private=private_columns(private, spec, where),
             help=arguments.help_text(help, where),
         )
         return self._put(checked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -144,6 +144,7 @@ class KeyedStream:
         latency: Latency | None = None,
         partitions: int | None = None,
         on_error: OnError = "reject",
+        private: Sequence[str] = (),
         help: str = "",
         **named: Expr | FoldSpec,
     ) -> Table:
@@ -160,7 +161,7 @@ class KeyedStream:
         takes its state. With `latency="realtime"`, on a stream of Kafka, each change is sent to the table's
         topic as soon as its row is read. `initial` is what the table begins with, before the rows of its
         stream: `kf.files(...)` with the stream's columns, up to a time with `kf.initial`; or a
-        `kf.savepoint(...)`.
+        `kf.savepoint(...)`. Readers with a token do not see the columns in `private` over HTTP.
         """
         site = call_site()
         where = self.app._table_location(name, site)
@@ -191,7 +192,7 @@ class KeyedStream:
         )
         check_table(spec, where)
         check_initial(spec, where)
-        return self.app._declare(spec, partitions, on_error, help, where)
+        return self.app._declare(spec, partitions, on_error, private, help, where)
 
     def process(
         self,
@@ -205,6 +206,7 @@ class KeyedStream:
         was: str | None = None,
         partitions: int | None = None,
         on_error: OnError = "reject",
+        private: Sequence[str] = (),
         help: str = "",
     ) -> Table:
         """Declares a table that a PySpark `StatefulProcessor` fills; `output` is its schema in DDL.
@@ -212,7 +214,7 @@ class KeyedStream:
         `processor` is the class, or a function that returns an instance; `mode` is Spark's output mode;
         `initial` is a function that returns the initial rows of Spark's processor; or, as of `table`, rows or
         state that the table begins with. `output` must contain the key columns. `history` is how long the
-        table's changes stay in its log, and `was` is its old name, as in `table`.
+        table's changes stay in its log, and `was` is its old name, as in `table`, and so is `private`.
         """
         site = call_site()
         where = self.app._table_location(name, site)
@@ -233,7 +235,7 @@ class KeyedStream:
             site=site,
         )
         check_initial(spec, where)
-        return self.app._declare(spec, partitions, on_error, help, where)
+        return self.app._declare(spec, partitions, on_error, private, help, where)
 
     def pattern(
         self,
@@ -253,6 +255,7 @@ class KeyedStream:
         initial: Connector | Initial | None = None,
         partitions: int | None = None,
         on_error: OnError = "reject",
+        private: Sequence[str] = (),
         help: str = "",
     ) -> Table:
         """Declares a table of matches: a row for each sequence of a key's rows that matches the steps.
@@ -270,7 +273,8 @@ class KeyedStream:
         step's first or last row ("to_first(step)", "to_last(step)"), or none ("none"). Rows are buffered
         until the watermark has passed them, unless `order="arrival"`. With `timeouts` the table also has
         partial matches that have timed out, marked `timed_out`. A key has at most `limit` partial matches;
-        matches expire after `ttl`. `history`, `initial` and `was` are those of `table`.
+        matches expire after `ttl`. `history`, `initial`, `was` and `private` are those of
+        `table`.
         """
         site = call_site()
         where = self.app._table_location(name, site)
@@ -298,7 +302,7 @@ class KeyedStream:
             site=site,
         )
         check_initial(spec, where)
-        return self.app._declare(spec, partitions, on_error, help, where)
+        return self.app._declare(spec, partitions, on_error, private, help, where)
 
     def __repr__(self) -> str:
         keys = ", ".join(name for name, _ in self.keys)

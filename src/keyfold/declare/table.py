@@ -54,6 +54,7 @@ class Table:
         how: Literal["inner", "left", "right", "full"] = "inner",
         partitions: int | None = None,
         on_error: OnError = "reject",
+        private: Sequence[str] = (),
         help: str = "",
     ) -> Table:
         """Declares the join of this table with another, which is updated when either changes.
@@ -69,7 +70,7 @@ class Table:
         wanted = f"{self.name}_{right.name}" if name is None else name
         where = self.app._table_location(wanted, site)
         spec = enrich.join_table(wanted, self.spec, right.spec, on, how, where, site)
-        return self.app._declare(spec, partitions, on_error, help, where)
+        return self.app._declare(spec, partitions, on_error, private, help, where)
 
     def to(self, sink: Connector, name: str | None = None) -> Table:
         """Also writes the table's changes to a sink; returns the table.

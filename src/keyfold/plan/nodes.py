@@ -316,6 +316,8 @@ class TableSpec:
     latency: Literal["realtime"] | None = None
     initial: Initial | None = None
     """What the table begins with, before its stream."""
+    private: tuple[str, ...] = ()
+    """The columns that readers with a token do not see."""
     site: Site | None = field(default=None, compare=False)
 
     @property

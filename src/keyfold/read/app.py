@@ -163,6 +163,10 @@ class AppReader:
         name = self.table_name(table)
         return wanted.wait(self.home, self.views, name, wanted.parse(after), seconds(wait, name))
 
+    def behind(self, table: str, at: Position | None, positions: wanted.Wanted) -> QueryError | None:
+        """Why the view of a table, which is at a position, does not show others; None if it does."""
+        return wanted.behind(self.home, table, at, positions)
+
     # Rows that were not folded
 
     def rejected(self, name: str) -> list[RejectedRow]:

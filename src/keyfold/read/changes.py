@@ -7,7 +7,7 @@ has other batches under the same numbers, and a reader of the old ones must begi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -72,8 +72,14 @@ class PositionGone(QueryError):
 class TableChanges:
     """Reads the changes of one table of an app, whose key has these columns."""
 
-    def __init__(self, home: AppHome, log: TableLog, name: str, keys: Sequence[str]) -> None:
-        self.log, self.name, self._home, self._keys = log, name, home, tuple(keys)
+    def __init__(
+        self, home: AppHome, log: TableLog, name: str, keys: Sequence[str], hidden: Collection[str] = ()
+    ) -> None:
+        self.log, self.name, self._home, self._keys, self._hidden = log, name, home, tuple(keys), hidden
+
+    def without(self, columns: Collection[str]) -> TableChanges:
+        """The same without some columns that are not of the key."""
+        return TableChanges(self._home, self.log, self.name, self._keys, columns)
 
     def end(self) -> LogPosition:
         """The position behind the newest batch."""
@@ -131,7 +137,7 @@ class TableChanges:
     def _changes(self, manifest: Manifest, position: LogPosition) -> Iterator[RowChange]:
         try:
             for found in self.log.rows(manifest, "change"):
-                names = visible(name for name in found.schema.names if name != OP)
+                names = visible(name for name in found.schema.names if name not in (OP, *self._hidden))
                 has_before = PREVIOUS in found.schema.names
                 for row in found.to_pylist():
                     yield self._change(row, names, has_before)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from starlette.routing import Route as Path
 from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from keyfold.errors import QueryError, near
+from keyfold.read.tokens import TokenReader
+from keyfold.server.auth.guard import Guard
+from keyfold.server.auth.policy import Policy
 from keyfold.server.console.static import Console
 from keyfold.server.endpoint import Endpoint, error_response
-from keyfold.server.guard import Guard
+from keyfold.server.granted.home import GrantedHomes
 from keyfold.server.metrics.timed import Timed
 from keyfold.server.point_reads import PointReads
 from keyfold.server.route import Route
@@ -19,15 +22,16 @@ from keyfold.server.route_table import ROUTES
 from keyfold.server.served_home import ServedHome
 
 
-def application(home: ServedHome, hosts: Iterable[bytes]) -> ASGIApp:
-    """The ASGI app that serves a home under some names of this host."""
+def application(home: ServedHome, policy: Policy, tokens: TokenReader) -> ASGIApp:
+    """The ASGI app that serves a home to those who may read it."""
+    homes = GrantedHomes(home)
     paths = [
-        Path(_starlette(path), Endpoint(route, home), methods=[route.method], name=route.name)
+        Path(_starlette(path), Endpoint(route, homes), methods=[route.method], name=route.name)
         for route in ROUTES
         for path in route.paths
     ]
     router = Router(paths, redirect_slashes=False, default=_Unknown(ROUTES))
-    guarded = Guard(PointReads(Console(_Methods(router, paths)), home), hosts)
+    guarded = Guard(PointReads(Console(_Methods(router, paths)), homes), policy, tokens)
     return Timed(guarded, home.requests)
 
 

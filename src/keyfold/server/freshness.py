@@ -13,6 +13,7 @@ from keyfold.errors import QueryError
 from keyfold.read import AppReader, past, wanted
 from keyfold.read.values import plain
 from keyfold.server import parameters
+from keyfold.server.granted.home import GrantedHome
 from keyfold.server.log_watch import stopping
 from keyfold.server.parameters import Parameter
 from keyfold.server.served_home import ServedHome
@@ -141,7 +142,7 @@ def _known(app: AppReader, name: str) -> str:
         return app.table_name(name)
 
 
-async def reach(app: AppReader, name: str, values: Mapping[str, Any], home: ServedHome) -> None:
+async def reach(app: AppReader, name: str, values: Mapping[str, Any], home: ServedHome | GrantedHome) -> None:
     """Waits for `at_least` and `after`, as long as `wait` says or until the server stops.
 
     It takes no thread meanwhile.
@@ -174,7 +175,7 @@ def _behind(app: AppReader, table: str, batch: int | None, positions: wanted.Wan
             app.views.wait(table, batch)
         except QueryError as error:
             return error
-    return wanted.behind(app.home, table, position, positions) if positions else None
+    return app.behind(table, position, positions) if positions else None
 
 
 def matches(etag: str | None, given: str | None) -> bool:

@@ -25,7 +25,8 @@ _PATH_HELP: Final = {
 }
 MEANS: Final = {
     400: "A parameter, a key or the body is wrong.",
-    403: "The request names another host, or comes from a page of another origin.",
+    401: "The home has tokens, and the request shows none, or one that is unknown, revoked or expired.",
+    403: "The token may not ask this, or the request names another host, or comes from another origin.",
     404: "There is no such app, table or key; `near` has names like it.",
     405: "The address has another method.",
     406: "No format that the client accepts.",
@@ -33,6 +34,8 @@ MEANS: Final = {
     410: "The log no longer has that position, or rows as of that batch; the body has the oldest one.",
     412: "The view is older than `max_age`; the body has its age.",
     413: "The body is too large, or too many changes are to be folded for `as_of`.",
+    414: "The address is too long.",
+    429: "Too many requests, or too many feeds; `Retry-After` says when to come again.",
     503: "The views can't be read now, such as before the first start of the app.",
 }
 _HEADERS: Final = {
@@ -201,7 +204,9 @@ def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
 
 def _failures(route: Route) -> list[int]:
     """The statuses of the errors that a route can answer."""
-    found = {400, 403, 503}
+    found = {400, 403, 414, 429, 503}
+    if route.role != "anyone":
+        found.add(401)
     if "{" in route.path or EVENTS in route.media:
         found.add(404)
     if EVENTS in route.media:

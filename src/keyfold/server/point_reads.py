@@ -13,11 +13,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from keyfold.read.values import plain, utf8
 from keyfold.server import freshness
 from keyfold.server.answers import JSON
+from keyfold.server.auth.access import of_request as access_of
 from keyfold.server.freshness import View
+from keyfold.server.granted.home import GrantedHomes
 from keyfold.server.key_paths import key_parts
 from keyfold.server.route import IN_SCOPE
 from keyfold.server.routes.keys import GET_ROW
-from keyfold.server.served_home import ServedHome
 
 _MEDIA: Final = (b"content-type", JSON.encode())
 _VARY: Final = (b"vary", b"accept")
@@ -26,8 +27,8 @@ _VARY: Final = (b"vary", b"accept")
 class PointReads:
     """Answers reads of one key from views that read at once, and hands all other requests on."""
 
-    def __init__(self, app: ASGIApp, home: ServedHome) -> None:
-        self._app, self._home = app, home
+    def __init__(self, app: ASGIApp, homes: GrantedHomes) -> None:
+        self._app, self._homes = app, homes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer = self._answer(scope)
@@ -51,7 +52,10 @@ class PointReads:
             name, table = None, parts[3]
         else:
             return None
-        app = self._home.recent(name)
+        access = access_of(scope)
+        if not access.may(GET_ROW.role):
+            return None
+        app = self._homes.of(access).recent(name)
         if app is None or not app.views.reads_at_once or path.endswith((b"/history", b"/explain")):
             return None
         try:

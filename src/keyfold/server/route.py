@@ -11,7 +11,9 @@ from typing import Any, Final, Generic, Literal, TypeVar
 from keyfold.read import AppReader
 from keyfold.server import freshness
 from keyfold.server.answers import JSON
+from keyfold.server.auth.access import RouteRole
 from keyfold.server.freshness import View
+from keyfold.server.granted.home import GrantedHome
 from keyfold.server.key_paths import key_parts
 from keyfold.server.parameters import Parameter
 from keyfold.server.served_home import ServedHome
@@ -41,7 +43,7 @@ class _Once(Generic[T]):
 class Call:
     """A request of a route, with checked parameters."""
 
-    home: ServedHome
+    home: ServedHome | GrantedHome
     path: Mapping[str, str]
     raw_path: bytes
     values: Mapping[str, Any]
@@ -93,6 +95,8 @@ class Route:
     answer: Any = None
     """The dataclass of the JSON document, or a union of several."""
     parameters: tuple[Parameter, ...] = ()
+    role: RouteRole | None = None
+    """What one must be at least to ask; a route must say it, and is for admins until then."""
     method: Method = "GET"
     media: tuple[str, ...] = (JSON,)
     body: Mapping[str, Any] | None = None

@@ -80,11 +80,13 @@ class ServedHome:
             self._recent.clear()
             self._reader.close()
 
-    def _status(self, name: str) -> AppStatus:
-        """The status of an app, of which no store of views is asked: it may not answer."""
+    def without_views(self, name: str) -> AppReader:
+        """An app whose views are not opened: a store of them may not answer."""
         with self._lock:
-            app = self._reader.app(name)
-        return app.status(views=False)
+            return self._reader.app(name)
+
+    def _status(self, name: str) -> AppStatus:
+        return self.without_views(name).status(views=False)
 
     def _only(self, hint: str) -> str:
         names = self.names()

@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from keyfold.server.address import Listening
+from keyfold.server.auth.policy import Policy, policy_of
 
 if TYPE_CHECKING:
     import uvicorn
@@ -22,8 +23,10 @@ _STOP_SECONDS: Final = 2
 class Serving:
     """Serves a home until `stop`. What it needs is loaded in its thread, beside the caller's work."""
 
-    def __init__(self, reader: HomeReader, listening: Listening) -> None:
+    def __init__(self, reader: HomeReader, listening: Listening, policy: Policy | None = None) -> None:
+        """`policy`: by default that of the address, which needs tokens unless it is this machine's own."""
         self._reader, self._listening = reader, listening
+        self._policy = policy or policy_of(listening)
         self._server: uvicorn.Server | None = None
         self._home: ServedHome | None = None
         self._lock = threading.Lock()
@@ -67,12 +70,12 @@ class Serving:
     def _run(self) -> None:
         import uvicorn
 
+        from keyfold.read.tokens import TokenReader
         from keyfold.server.application import application
-        from keyfold.server.guard import hosts_of
         from keyfold.server.served_home import ServedHome
 
         home, at = ServedHome(self._reader), self._listening
-        app = application(home, hosts_of(at.host, at.port))
+        app = application(home, self._policy, TokenReader(self._reader.directory))
         config = uvicorn.Config(
             app,
             http="httptools",
@@ -84,6 +87,8 @@ class Serving:
             server_header=False,
             # A proxy's word for the client's address is not asked for.
             proxy_headers=False,
+            ssl_certfile=None if at.tls is None else at.tls.certificate,
+            ssl_keyfile=None if at.tls is None else at.tls.key,
             timeout_keep_alive=60,
             timeout_graceful_shutdown=_STOP_SECONDS,
         )

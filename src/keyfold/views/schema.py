@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Final
 
-from keyfold.errors import BadName
+from keyfold.errors import BadName, choice, did_you_mean
 from keyfold.views import arrow as pa
 from keyfold.views.types.numbers import Exact, Integer
 from keyfold.views.types.parse import LONG, TIMESTAMP, DataType, parse
@@ -42,6 +43,8 @@ class ViewSchema:
     help: str = ""
     order: tuple[str, ...] = ()
     """The columns that order a read without `order_by`; then by key."""
+    private: tuple[str, ...] = ()
+    """The columns that readers with a token do not see; none of the key."""
 
     def __post_init__(self) -> None:
         if not self.keys:
@@ -54,6 +57,11 @@ class ViewSchema:
                 why = "is reserved" if name in _OWN else "is used twice" if name in seen else "is not allowed"
                 raise BadName(f"column name {column.name!r} {why}", where=self.table, hint="another name")
             seen.add(name)
+        names = {column.name for column in self.columns}
+        for private in self.private:
+            if private not in names:
+                hint = did_you_mean(private, names, choice(sorted(names)) if names else None)
+                raise BadName(f"no column {private!r} to be private", where=self.table, hint=hint)
 
     @property
     def all(self) -> tuple[Column, ...]:
@@ -72,7 +80,13 @@ class ViewSchema:
             [{"name": column.name, "type": column.type.to_json()} for column in group]
             for group in (self.keys, self.columns)
         )
-        fields = {"keys": keys, "columns": columns, "help": self.help, "order": self.order}
+        fields = {
+            "keys": keys,
+            "columns": columns,
+            "help": self.help,
+            "order": self.order,
+            "private": self.private,
+        }
         return json.dumps(fields, ensure_ascii=False)
 
     @classmethod
@@ -83,14 +97,19 @@ class ViewSchema:
             tuple(Column(item["name"], parse(item["type"])) for item in data[group])
             for group in ("keys", "columns")
         )
-        return cls(table, keys, columns, data["help"], tuple(data.get("order", ())))
+        order, private = tuple(data.get("order", ())), tuple(data.get("private", ()))
+        return cls(table, keys, columns, data["help"], order, private)
 
     @classmethod
-    def from_spark(cls, table: str, keys: int, schema: Any, help: str = "") -> ViewSchema:
+    def from_spark(
+        cls, table: str, keys: int, schema: Any, help: str = "", private: Sequence[str] = ()
+    ) -> ViewSchema:
         """From Spark's `df.schema.json()`, as text or parsed; the first `keys` columns are the key."""
         fields = (json.loads(schema) if isinstance(schema, str) else schema)["fields"]
         columns = tuple(Column(field["name"], parse(field["type"])) for field in fields)
-        return cls(table, columns[:keys], columns[keys:], help)
+        names = {column.name.lower(): column.name for column in columns}
+        own = tuple(names.get(name.lower(), name) for name in private)
+        return cls(table, columns[:keys], columns[keys:], help, private=own)
 
     def difference(self, other: ViewSchema) -> str | None:
         """The first column in which the other schema differs, as text; None if the columns are equal."""

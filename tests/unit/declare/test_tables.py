@@ -1,5 +1,6 @@
 """Keys and tables, as they are declared."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -8,6 +9,7 @@ import keyfold as kf
 from keyfold.errors import BadDuration, BadExpression, BadName, BadOption
 from keyfold.plan.nodes import AggregateSpec, TableSpec
 from keyfold.plan.validate.table_options import RESERVED, SUPPORTED
+from keyfold.views.schema import ViewSchema
 
 COUNT = {"n": "count(*)"}
 
@@ -297,3 +299,25 @@ def test_an_option_that_no_version_will_have_is_a_column(keyed):
 def test_only_options_of_the_design_are_reserved():
     planned = {"budget", "max_keys"}
     assert set(RESERVED) - set(SUPPORTED) == planned
+
+
+def test_private_columns_are_columns_of_the_table_and_not_of_its_key():
+    orders = kf.App("shop").stream("orders", kf.rows([]), "region string, email string")
+    made = orders.by("region").table("totals", n="count(*)", email="max(email)", private=["EMAIL", "email"])
+    assert made.spec.private == ("email",)
+    for given, said in (
+        (["region"], "a key can't be private"),
+        (["emial"], "did you mean 'email'?"),
+        ("email", "private takes a list of columns"),
+        (["a b"], "a private column"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(said)):
+            orders.by("region").table("other", email="max(email)", private=given)
+
+
+def test_private_columns_of_a_top_n_are_checked_when_its_columns_are_known():
+    fields = [{"name": name, "type": "string"} for name in ("region", "Email")]
+    found = ViewSchema.from_spark("top", 1, {"fields": fields}, private=("email",))
+    assert (found.private, ViewSchema.from_json("top", found.to_json())) == (("Email",), found)
+    with pytest.raises(BadName, match="no column 'emial' to be private"):
+        ViewSchema.from_spark("top", 1, {"fields": fields}, private=("emial",))

@@ -37,7 +37,8 @@ def compile_processor(context: Context, spec: TableSpec, process: ProcessSpec) -
     changes = context.frame(context.api.propagateWatermark(_changes(found, spec, process)._jdf))
     fields = json.loads(changes.schema.json())["fields"]
     shown = [f for f in fields if f["name"] not in CHANGE_COLUMNS]
-    view = ViewSchema.from_spark(spec.name, len(key_names(spec)), {"fields": shown}, spec.help)
+    keys = len(key_names(spec))
+    view = ViewSchema.from_spark(spec.name, keys, {"fields": shown}, spec.help, spec.private)
     meaning = {**context.meaning, **_meaning(spec, process, output, previous)}
     return Compiled(spec, changes, meaning, "null", view, timed, None, context.clocks)
 

@@ -192,7 +192,8 @@ def _used_columns(analysis: Analysis, all_tables: list[Analysis]) -> list[str] |
 
 def _view(spec: TableSpec, fields: list[dict[str, Any]]) -> ViewSchema:
     shown = [f for f in fields if f["name"] not in CHANGE_COLUMNS]
-    view = ViewSchema.from_spark(spec.name, len(key_names(spec)), {"fields": shown}, spec.help)
+    keys = len(key_names(spec))
+    view = ViewSchema.from_spark(spec.name, keys, {"fields": shown}, spec.help, spec.private)
     if not isinstance(spec.body, PatternSpec):
         return view
     # Matches of a key by time, not by their id, which is a hash.

@@ -102,6 +102,7 @@ def _table_dict(table: TableSpec) -> dict[str, Any]:
         else connector_dict(table.history_topic),
         "partitions": table.partitions,
         "on_error": table.on_error,
+        "private": list(table.private),
         "sinks": [{"name": name, **connector_dict(sink)} for name, sink in table.sinks],
         "at": site_words(table.site),
     }

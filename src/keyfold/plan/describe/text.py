@@ -133,6 +133,7 @@ def _table_block(table: TableSpec) -> list[str]:
         ("latency", [table.latency]),
         ("partitions", [table.partitions]),
         ("on_error", [table.on_error]),
+        ("private", [", ".join(table.private) or None]),
         ("to", [f"{name}: {connector_words(sink)}" for name, sink in table.sinks]),
         ("at", [site_words(table.site)]),
     ]

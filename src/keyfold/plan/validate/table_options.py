@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from keyfold.errors import BadName, BadOption, near
+from keyfold.errors import BadName, BadOption, choice, did_you_mean, near
 from keyfold.plan import durations
-from keyfold.plan.nodes import Expr, FoldSpec, Named
+from keyfold.plan.nodes import Expr, FoldSpec, Named, TableSpec
 from keyfold.plan.validate import arguments
 
 RESERVED: Final = (
     "ttl", "emit", "keep", "idle", "partitions", "on_error",
-    "history", "latency", "initial", "was", "budget", "max_keys", "help",
+    "history", "latency", "initial", "was", "budget", "max_keys", "private", "help",
 )  # fmt: skip
 """Keyword arguments of `table` that are options, in this version or a planned one, and so not columns."""
 
 SUPPORTED: Final = (
-    "ttl", "emit", "keep", "idle", "history", "initial", "latency", "was", "partitions", "on_error", "help",
+    "ttl", "emit", "keep", "idle", "history", "initial", "latency", "was", "partitions", "on_error",
+    "private", "help",
 )  # fmt: skip
 """The reserved names that this version supports."""
 
@@ -81,6 +82,33 @@ def old_name(value: object, name: str, where: object = None) -> str | None:
             "was is the table's old name, and this is its name", where=where, given=f"was={old!r}"
         )
     return old
+
+
+def private_columns(value: object, spec: TableSpec, where: object = None) -> tuple[str, ...]:
+    """The columns that readers with a token do not see; none of the key, which names a row."""
+    refuse_aggregate(value, "private", where)
+    if not isinstance(value, list | tuple | set | frozenset):
+        hint = f'private=["{value}"]' if isinstance(value, str) else 'private=["email"]'
+        raise BadOption("private takes a list of columns", where=where, given=f"private={value!r}", hint=hint)
+    columns = [name for name, _ in spec.columns]
+    names = (arguments.identifier(one, "a private column", where) for one in value)
+    return tuple(dict.fromkeys(_private(name, columns, spec.keys, where) for name in names))
+
+
+def _private(name: str, columns: Sequence[str], keys: Named, where: object) -> str:
+    if name.lower() in (key.lower() for key, _ in keys):
+        hint = f'a key of another name: by({name}_hash="sha2({name}, 256)")'
+        given = f"private={name!r}"
+        raise BadOption("a key can't be private: it names the row", where=where, given=given, hint=hint)
+    if not columns:
+        # Those of top-N, patterns and processors are known at the start, which checks them.
+        return name
+    known = next((column for column in columns if column.lower() == name.lower()), None)
+    if known is None:
+        suggested = did_you_mean(name, columns, choice(columns))
+        given = f"private={name!r}"
+        raise BadName(f"no column {name!r} to be private", where=where, given=given, hint=suggested)
+    return known
 
 
 def refuse_aggregate(value: object, name: str, where: object = None) -> None:

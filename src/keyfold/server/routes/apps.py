@@ -93,9 +93,9 @@ _LAST: Final = parameters.duration(
     "last", "How far back, such as `1h`; all that is recorded without it.", example="1h"
 )
 ROUTES: Final = (
-    Route("list_apps", "/api/apps", list_apps, AppList),
-    Route("get_app", OF_APP, get_app, AppStatus),
-    Route("get_health", f"{OF_APP}/health", get_health, AppHealth),
-    Route("get_trends", f"{OF_APP}/trends", get_trends, Trends, (_LAST,)),
-    Route("list_savepoints", f"{OF_APP}/savepoints", list_savepoints, SavepointList),
+    Route("list_apps", "/api/apps", list_apps, AppList, role="reader"),
+    Route("get_app", OF_APP, get_app, AppStatus, role="reader"),
+    Route("get_health", f"{OF_APP}/health", get_health, AppHealth, role="reader"),
+    Route("get_trends", f"{OF_APP}/trends", get_trends, Trends, (_LAST,), role="reader"),
+    Route("list_savepoints", f"{OF_APP}/savepoints", list_savepoints, SavepointList, role="reader"),
 )

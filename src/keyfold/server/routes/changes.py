@@ -85,6 +85,7 @@ ROUTES: Final = (
             parameters.flag("snapshot", "Whether the rows of tables without a position are sent first."),
             parameters.text("position", "The position to go on from; Last-Event-ID otherwise."),
         ),
+        role="reader",
         media=(EVENTS,),
     ),
 )

@@ -16,4 +16,4 @@ def get_openapi(call: Call) -> dict[str, Any]:
     return openapi(ALL)
 
 
-ROUTES: Final = (Route("get_openapi", "/api/openapi.json", get_openapi, dict),)
+ROUTES: Final = (Route("get_openapi", "/api/openapi.json", get_openapi, dict, role="reader"),)

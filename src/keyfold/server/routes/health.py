@@ -52,6 +52,6 @@ def readiness(call: Call) -> Readiness:
 
 
 ROUTES: Final = (
-    Route("health", "/healthz", health, Health),
-    Route("readiness", "/readyz", readiness, Readiness),
+    Route("health", "/healthz", health, Health, role="anyone"),
+    Route("readiness", "/readyz", readiness, Readiness, role="reader"),
 )

@@ -179,7 +179,13 @@ _LIMIT: Final = parameters.integer(
     "limit", "How many changes at most: the newest ones.", least=1, most=10_000, default=1_000
 )
 GET_ROW: Final = Route(
-    "get_row", f"{OF_TABLE}/keys/{{key}}", get_row, RowDocument, (freshness.AS_OF,), cached=True
+    "get_row",
+    f"{OF_TABLE}/keys/{{key}}",
+    get_row,
+    RowDocument,
+    (freshness.AS_OF,),
+    role="reader",
+    cached=True,
 )
 _BATCH: Final = parameters.integer("batch", "The batch of the change; the newest one without it.", least=0)
 ROUTES: Final = (
@@ -189,6 +195,7 @@ ROUTES: Final = (
         get_explanation,
         ExplanationDocument | RowDocument,
         (_BATCH,),
+        role="reader",
     ),
     Route(
         "get_history",
@@ -196,6 +203,7 @@ ROUTES: Final = (
         get_history,
         HistoryDocument | RowDocument,
         (_LIMIT, formats.LIST),
+        role="reader",
         media=tuple(formats.LISTS.values()),
     ),
     GET_ROW,
@@ -205,6 +213,7 @@ ROUTES: Final = (
         get_rows_of_keys,
         RowsOfKeys,
         (freshness.AS_OF,),
+        role="reader",
         method="POST",
         body=KEYS_BODY,
     ),

@@ -21,5 +21,11 @@ def get_metrics(call: Call) -> Streamed:
 
 
 ROUTES: Final = (
-    Route("get_metrics", "/metrics", get_metrics, media=("text/plain", "application/openmetrics-text")),
+    Route(
+        "get_metrics",
+        "/metrics",
+        get_metrics,
+        role="reader",
+        media=("text/plain", "application/openmetrics-text"),
+    ),
 )

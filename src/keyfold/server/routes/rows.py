@@ -102,6 +102,7 @@ ROUTES: Final = (
         list_rows,
         RowsDocument,
         PARAMETERS,
+        role="reader",
         media=tuple(formats.MEDIA.values()),
         filters=True,
         cached=True,

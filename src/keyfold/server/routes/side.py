@@ -93,6 +93,7 @@ ROUTES: Final = (
         list_side_rows,
         SideRows,
         (_LIMIT, formats.LIST),
+        role="reader",
         media=tuple(formats.LISTS.values()),
     ),
 )

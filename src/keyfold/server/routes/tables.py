@@ -135,8 +135,8 @@ _LIMIT: Final = parameters.integer(
     "limit", "How many batches at most: the newest ones.", least=1, most=10_000, default=100
 )
 ROUTES: Final = (
-    Route("get_table", OF_TABLE, get_table, TableDocument),
-    Route("get_pattern", f"{OF_TABLE}/pattern", get_pattern, PatternDocument),
-    Route("get_state", f"{OF_TABLE}/state", get_state, StateDocument),
-    Route("list_batches", f"{OF_TABLE}/batches", list_batches, BatchList, (_LIMIT,)),
+    Route("get_table", OF_TABLE, get_table, TableDocument, role="reader"),
+    Route("get_pattern", f"{OF_TABLE}/pattern", get_pattern, PatternDocument, role="reader"),
+    Route("get_state", f"{OF_TABLE}/state", get_state, StateDocument, role="reader"),
+    Route("list_batches", f"{OF_TABLE}/batches", list_batches, BatchList, (_LIMIT,), role="reader"),
 )

@@ -16,4 +16,4 @@ def get_topology(call: Call) -> Topology:
     return call.app.topology()
 
 
-ROUTES: Final = (Route("get_topology", f"{OF_APP}/topology", get_topology, Topology),)
+ROUTES: Final = (Route("get_topology", f"{OF_APP}/topology", get_topology, Topology, role="reader"),)

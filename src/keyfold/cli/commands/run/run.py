@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from keyfold.cli.main import Interrupted
-from keyfold.cli.options import AppFile, For, Home, Host, Json, seconds_of
+from keyfold.cli.options import (
+    AllowedHosts,
+    AppFile,
+    For,
+    Home,
+    Host,
+    Insecure,
+    Json,
+    RateLimit,
+    TlsCert,
+    TlsKey,
+    seconds_of,
+)
 from keyfold.errors import BadOption, did_you_mean
 from keyfold.masking import mask_value
 from keyfold.server.address import HOST, PORT
@@ -67,6 +79,11 @@ def command(
     ] = True,
     host: Host = HOST,
     port: Port = None,
+    insecure: Insecure = False,
+    allowed_host: AllowedHosts = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    rate_limit: RateLimit = None,
     master: Master = None,
     set_: Set = None,
     home: Home = None,
@@ -99,7 +116,8 @@ def command(
     seconds = seconds_of(for_)
     settings = settings_of(set_, master)
     short = drain or for_ is not None
-    address = Address(host, port) if serve and (port is not None or not short) else None
+    asked = Address(host, port, insecure, tuple(allowed_host or ()), tls_cert, tls_key, rate_limit)
+    address = asked if serve and (port is not None or not short) else None
     with output.only_results():
         loaded = load(app)
         beside(loaded)

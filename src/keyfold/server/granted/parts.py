@@ -1,0 +1,167 @@
+"""What is left of an app's status, graph, savepoints and side outputs for a token."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from keyfold.errors import HomeUnusable, QueryError
+from keyfold.read import AppReader
+from keyfold.read.advice import health as app_health
+from keyfold.read.advice.facts import AppHealth, Facts
+from keyfold.read.explain.explanation import BatchInput, Explanation
+from keyfold.read.history import Change
+from keyfold.read.names import Names
+from keyfold.read.positions import Follower
+from keyfold.read.rejections import Rejections
+from keyfold.read.side_rows import DuplicateRow, LateRow, RejectedRow
+from keyfold.read.status import AppStatus
+from keyfold.read.topology import Topology
+from keyfold.server.auth.access import Access
+
+_UNSAID: Final = "for operators: keyfold status shows it"
+_UNSAID_ROWS: Final = "rows of sources are for operators"
+# Where the first value of a row may begin in the text of a reason.
+_VALUE: Final = re.compile(r"[\"'`0-9].*", re.DOTALL)
+Hidden = Callable[[str], frozenset[str]] | None
+
+
+def status(found: AppStatus, access: Access, names: Names, graph: Topology, hidden: Hidden) -> AppStatus:
+    """A status of the tables in scope, and of the streams and lookups that these read."""
+    streams = {one.lower() for one in names.streams}
+    lookups = {node.name for node in graph.nodes if node.kind == "lookup"}
+    tables = {name: one for name, one in found.tables.items() if access.reads(found.app, name)}
+    mine: dict[str, Any] = {
+        "tables": tables,
+        "streams": {name: one for name, one in found.streams.items() if name.lower() in streams},
+        "lookups": {name: one for name, one in found.lookups.items() if name in lookups},
+        "batch_limits": {name: one for name, one in found.batch_limits.items() if name.lower() in streams},
+        "failures": [one for one in found.failures if one.table is None or one.table in tables],
+    }
+    if access.sees_private:
+        return found.replace(**mine)
+    return found.replace(
+        **{
+            **mine,
+            "tables": {name: _without_texts(one, hidden and hidden(name)) for name, one in tables.items()},
+            "streams": {name: _without_texts(one) for name, one in mine["streams"].items()},
+            "lookups": {
+                name: one.replace(error=one.error and _UNSAID) for name, one in mine["lookups"].items()
+            },
+            "failures": [one.replace(text=_UNSAID) for one in mine["failures"]],
+            "problem": found.problem and _UNSAID,
+        }
+    )
+
+
+def _without_texts(one: Any, hidden: frozenset[str] | None = None) -> Any:
+    """A table's or stream's status without what quotes rows, and without what is known of hidden columns.
+
+    `hidden`: None if these are not known.
+    """
+    found: dict[str, Any] = {}
+    if one.rejecting is not None:
+        found["rejecting"] = one.rejecting.replace(reason=without_values(one.rejecting.reason))
+    if since := getattr(one, "since", None):
+        found["since"] = {name: at for name, at in since.items() if hidden is not None and name not in hidden}
+    return one.replace(**found) if found else one
+
+
+def topology(found: Topology, access: Access) -> Topology:
+    """The tables in scope, with what they read and write."""
+    if access.tables is None:
+        return found
+    tables = {node.id for node in found.nodes if node.kind == "table" and access.reads(found.app, node.name)}
+    beside = {one.source for one in found.edges if one.target in tables}
+    beside |= {one.target for one in found.edges if one.source in tables}
+    nodes = [one for one in found.nodes if one.id in tables or (one.id in beside and one.kind != "table")]
+    ids = {one.id for one in nodes}
+    edges = [one for one in found.edges if one.source in ids and one.target in ids]
+    return replace(found, nodes=nodes, edges=edges)
+
+
+def savepoints(found: list[Any], access: Access) -> list[Any]:
+    """The savepoints that have tables in scope, with these alone."""
+    if access.tables is None:
+        return found
+    kept = []
+    for one in found:
+        tables = {name: saved for name, saved in one.tables.items() if access.reads(one.app, name)}
+        if tables:
+            files = tuple(file for table in tables for file in one.of_table(table))
+            kept.append(replace(one, tables=tables, files=files, view=None))
+    return kept
+
+
+def health(app: AppReader, stored: Any) -> AppHealth:
+    """The advice that follows from what a token may see; `stored`: what the app's last start recorded."""
+    status = app.status()
+    followers: dict[str, Sequence[Follower]] = {}
+    saved: list[Any] | None = None
+    with suppress(HomeUnusable):
+        for name in status.tables:
+            with suppress(QueryError):  # it has no view yet
+                followers[name] = app.progress(name).followers
+        saved = app.savepoints()
+    day, now = timedelta(days=1), datetime.now(UTC)
+    return app_health.health(Facts(status, stored, app.trends(day), saved, followers, now))
+
+
+def change(found: Change, hidden: frozenset[str]) -> Change:
+    """A change without private columns."""
+    return replace(found, row={name: value for name, value in found.row.items() if name not in hidden})
+
+
+def explanation(found: Explanation, app: str, access: Access, hidden: frozenset[str]) -> Explanation:
+    """An explanation by sources in scope; for a reader without rows of sources, which are raw rows."""
+    inputs = [
+        _input(one, access) for one in found.inputs if one.kind != "table" or access.reads(app, one.name)
+    ]
+    before = None if found.before is None else change(found.before, hidden)
+    return replace(found, change=change(found.change, hidden), before=before, inputs=inputs)
+
+
+def _input(found: BatchInput, access: Access) -> BatchInput:
+    # Steps may name tables that are out of scope.
+    steps = found.steps if access.tables is None else ()
+    if access.sees_private:
+        return replace(found, steps=steps)
+    return replace(found, steps=(), files=(), rows=None, more=False, missing=_UNSAID_ROWS)
+
+
+def rejections(found: Rejections, access: Access) -> Rejections:
+    """Rejected rows; for a reader without raw text, and with reasons that quote nothing."""
+    # Streams are read by tables that are out of scope.
+    streams = found.streams if access.tables is None else []
+    if access.sees_private:
+        return replace(found, streams=streams)
+    counted: Counter[str] = Counter()
+    for reason, rows in found.not_kept.items():
+        counted[without_values(reason)] += rows
+    return Rejections([_without_raw(row) for row in found.rows], counted, streams)
+
+
+def _without_raw(row: RejectedRow) -> RejectedRow:
+    return replace(row, raw=None, cause=None, reason=without_values(row.reason or ""))
+
+
+def late(row: LateRow, access: Access) -> LateRow:
+    """A late row; for a reader without raw text."""
+    if access.sees_private:
+        return row
+    return replace(row, raw=None, reason=without_values(row.reason or ""))
+
+
+def duplicate(row: DuplicateRow, access: Access) -> DuplicateRow:
+    """A duplicate; for a reader without raw text."""
+    return row if access.sees_private else replace(row, raw=None)
+
+
+def without_values(reason: str) -> str:
+    """A reason up to the first value that it may quote: a row's own values may have quotes in them."""
+    return _VALUE.sub("...", reason)
