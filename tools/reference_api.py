@@ -15,10 +15,10 @@ def api_index() -> str:
     parts = [_API.format(choices="\n".join(_choices()))]
     for title, names in documented().items():
         rows = [
-            f"| [`{name}`]({slug(title)}.md#{_anchor(name)}) | {_summary(value)} |"
+            f"- [`{name}`]({slug(title)}.md#{_anchor(name)}): {_summary(value)}"
             for name, value in names.items()
         ]
-        parts.append("\n".join([f"## [{title}]({slug(title)}.md)", "", "| name | |", "|---|---|", *rows]))
+        parts.append("\n".join([f"## [{title}]({slug(title)}.md)", "", *rows]))
     errors = ", ".join(f"[`kf.{name}`](../errors.md#{name.lower()})" for name in public_errors())
     more = "All others are in [`keyfold.errors`](../errors.md)."
     return "\n\n".join([*parts, f"## [Errors](../errors.md)\n\n{errors}. {more}"])
@@ -53,7 +53,7 @@ def _anchor(name: str) -> str:
 
 def _summary(value: Any) -> str:
     text = inspect.cleandoc(own_doc(value)).split("\n\n")[0]
-    return re.split(r"(?<=\.) ", " ".join(text.split()))[0].replace("|", "\\|")
+    return re.split(r"(?<=\.) ", " ".join(text.split()))[0]
 
 
 def public_errors() -> dict[str, type]:
@@ -85,6 +85,7 @@ def documented() -> dict[str, dict[str, Any]]:
         for name in listed
         if name in classes
     }
+    of_app = _methods("home.app(a)", read.AppReader)
     return {
         **_areas(functions),
         **pages,
@@ -95,22 +96,25 @@ def documented() -> dict[str, dict[str, Any]]:
         },
         "Apps of a home": {
             "keyfold.read.AppReader": read.AppReader,
-            **_methods("home.app(a)", read.AppReader),
+            **{name: value for name, value in of_app.items() if not _of_log(name)},
         },
+        "Logs of an app": {name: value for name, value in of_app.items() if _of_log(name)},
         "Client": {
             "keyfold.client.connect": client.connect,
             "keyfold.client.Client": client.Client,
             **_methods("server", client.Client),
             "keyfold.client.RemoteTable": client.RemoteTable,
             **_methods("server.table(t)", client.RemoteTable),
-            "keyfold.client.connect_async": client.connect_async,
-            "keyfold.client.AsyncClient": client.AsyncClient,
-            "keyfold.client.AsyncTable": client.AsyncTable,
-            "keyfold.client.Mirror": client.Mirror,
-            **_methods("mirror", client.Mirror),
             "keyfold.client.RemotePage": client.RemotePage,
             "keyfold.client.RemotePosition": client.RemotePosition,
             "keyfold.client.Changes": client.Changes,
+        },
+        "Mirrors and asyncio": {
+            "keyfold.client.Mirror": client.Mirror,
+            **_methods("mirror", client.Mirror),
+            "keyfold.client.connect_async": client.connect_async,
+            "keyfold.client.AsyncClient": client.AsyncClient,
+            "keyfold.client.AsyncTable": client.AsyncTable,
         },
         "Testing": {
             "keyfold.testing.drive": testing.drive,
@@ -119,6 +123,15 @@ def documented() -> dict[str, dict[str, Any]]:
             **_methods("driver", testing.Driver),
         },
     }
+
+
+def _of_log(name: str) -> bool:
+    """Whether a method of an app's reader reads logs: these have a page of their own."""
+    return name.rpartition(".")[2] in (
+        *("batches", "batch_times", "history", "history_reaches", "explain", "past", "changes", "log"),
+        *("rejected", "rejections", "late", "late_batches", "table_with_late_rows", "duplicates"),
+        "with_files",
+    )
 
 
 def _areas(functions: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -250,7 +263,12 @@ _INTROS = {
     "Homes": "Reads a home from any process, without Spark: `keyfold.read`.",
     "Client": "Reads tables of a server over HTTP, with the standard library: `keyfold.client`. "
     "See [Serve tables over HTTP](../../how-to/serve.md#from-python).",
-    "Apps of a home": "Reads one app of a [home](homes.md).",
+    "Apps of a home": "Reads one app of a [home](homes.md). [Logs of an app](logs-of-an-app.md) has the "
+    "methods that read batches, changes and rows that were not folded.",
+    "Logs of an app": "The methods of an [app's reader](apps-of-a-home.md) that read the logs of its tables "
+    "and streams: batches, changes, and rows that were not folded.",
+    "Mirrors and asyncio": "Copies of tables that a [client](client.md) keeps in step, and its verbs for "
+    "asyncio.",
     "Testing": "Runs an app batch by batch on the real engine. "
     "See [Test an app](../../how-to/test-an-app.md).",
 }

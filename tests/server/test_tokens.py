@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import socket
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from keyfold.client import connect
+from keyfold.client import connect, connect_async
 from keyfold.engine.polling import wait_until
 from keyfold.engine.storage import tokens as stored
 from keyfold.errors import BadOption, HomeUnusable, QueryError
@@ -391,6 +392,9 @@ def test_the_client_shows_its_token_to_the_server_and_to_nobody_else(
             assert len(totals.rows()) == 3
             assert next(iter(ours.changes("totals", snapshot=True))).rows
             assert text not in repr(ours) + repr(totals)
+            with ours.mirror("totals") as mirror:
+                assert len(mirror.rows()) == 3
+        assert asyncio.run(_apps_of(server.url, text)) == ["shop"]
         monkeypatch.setenv("KEYFOLD_TOKEN", text)
         with connect(server.url) as ours:
             assert ours.apps() == ["shop"]
@@ -402,6 +406,11 @@ def test_the_client_shows_its_token_to_the_server_and_to_nobody_else(
     with pytest.raises(BadOption, match="not a token") as bad:
         connect(token=f"{text}\r\nx: y")
     assert text not in str(bad.value)
+
+
+async def _apps_of(url: str, token: str) -> list[str]:
+    async with connect_async(url, token=token) as ours:
+        return await ours.apps()
 
 
 def test_the_client_says_that_it_sends_too_much(home: Path) -> None:

@@ -119,6 +119,8 @@ async def _stepped(items: Iterator[T], ending: Ending) -> AsyncIterator[T]:
         thread.shutdown(wait=False)
 
 
-def connect_async(url: str = "http://127.0.0.1:8642", *, timeout: float = 90) -> AsyncClient:
-    """A client for asyncio of the server at an address. `timeout`: how many seconds an answer may take."""
-    return AsyncClient(connect(url, timeout=timeout))
+def connect_async(
+    url: str = "http://127.0.0.1:8642", *, token: str | None = None, timeout: float = 90
+) -> AsyncClient:
+    """A client for asyncio of the server at an address, with the arguments of `connect`."""
+    return AsyncClient(connect(url, token=token, timeout=timeout))
