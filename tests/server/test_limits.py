@@ -124,6 +124,22 @@ def test_half_a_request_is_not_waited_for(home: Path, sent: bytes, status: int |
     assert (None if found is None else found.status) == status
 
 
+@pytest.mark.parametrize("path", ["/api/tables/totals/batch-get", "/sign-in"])
+@pytest.mark.parametrize(
+    "body", [b"Content-Length: 9\r\n\r\nx", b"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n"]
+)
+def test_half_a_body_is_not_waited_for(
+    home: Path, monkeypatch: pytest.MonkeyPatch, path: str, body: bytes
+) -> None:
+    monkeypatch.setattr("keyfold.server.connection.body.SECONDS", 0.2)
+    head = f"POST {path} HTTP/1.1\r\nHost: HOST\r\nOrigin: http://HOST\r\n".encode()
+    with limited(home) as server, connected(server, head + body) as connection:
+        found = answer(connection)
+    assert found is not None
+    assert (found.status, found.error["reason"]) == (408, "too_slow")
+    assert found.headers.items() >= {name.decode(): value.decode() for name, value in HEADERS}.items()
+
+
 def test_a_connection_that_is_used_stays(home: Path) -> None:
     limits = {"head_seconds": 0.2, "request_seconds": 0.2}
     with limited(home, **limits) as server, connected(server, WHOLE) as used, connected(server) as idle:
