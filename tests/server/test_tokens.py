@@ -100,6 +100,9 @@ def test_what_is_wrong_with_a_token_is_said(cli: Cli, home: Path) -> None:
         (("create", "bob", "--role", "amin"), "did you mean 'admin'?"),
         (("create", "a b"), "a token's name is not usable"),
         (("create", "bob", "--tables", "totals"), "a token's tables are named with their app"),
+        (("create", "bob", "--tables", "shop.*"), "a token's tables are named with their app"),
+        (("create", "bob", "--expires", "3600000d"), "a token can't last so long"),
+        (("create", "bob", "--expires", "9999999999d"), "--expires"),
         (("revoke", "anna"), "did you mean 'ann'?"),
     ):
         found = cli("token", *words, "--home", home)
