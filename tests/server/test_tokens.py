@@ -121,6 +121,14 @@ def test_a_home_without_tokens_is_open_to_this_machine_and_closed_by_the_first(h
         assert [get(path).status for path in ("/readyz", "/api/openapi.json", "/nothing")] == [401] * 3
 
 
+def test_a_token_that_reads_no_app_is_told_that_and_not_where_the_home_is(home: Path) -> None:
+    text = make(home, tables=("other.totals",))
+    with serving(home) as server:
+        found = client(server)("/readyz", **bearer(text))
+    assert (found.status, found.error["what"]) == (503, "no app that the token may read")
+    assert str(home) not in found.body.decode()
+
+
 @pytest.mark.parametrize("shown", ["", "Bearer", "Bearer ", "Basic YTpi", "Bearer kf_ä", "Bearer kf_{text}x"])
 def test_a_wrong_token_opens_nothing_and_is_not_repeated(home: Path, shown: str) -> None:
     text = make(home)
