@@ -17,6 +17,7 @@ from keyfold.read import open_home
 from keyfold.server.address import listen
 from keyfold.server.auth.guard import HEADERS
 from keyfold.server.connection.limits import Limits
+from keyfold.server.connection.protocol import Bounds
 from keyfold.server.serving import Serving
 from tests.server.conftest import Answer, client
 
@@ -178,3 +179,13 @@ def test_descriptors_are_kept_for_files(home: Path) -> None:
     with limited(home, reserve=Limits(reserve=0).descriptors) as server:
         assert client(server)("/healthz").status == 503
     assert Limits().descriptors < Limits(reserve=0).descriptors
+
+
+def test_as_many_connections_stay_as_fitted_beside_the_files() -> None:
+    bounds = Bounds(Limits(reserve=int(Limits(reserve=0).descriptors) - 100))
+    assert not bounds.full(80, 99)
+    assert bounds.full(81, 100)
+    # One that was closed gives its low descriptor to the next one, which is one too many as well.
+    assert (bounds.full(81, 20), bounds.full(80, 20)) == (True, False)
+    # Files may have gone meanwhile.
+    assert (bounds.full(40, 20), bounds.full(81, 20)) == (False, False)

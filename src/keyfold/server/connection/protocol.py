@@ -26,18 +26,24 @@ _LINGER_BYTES: Final = 1 << 20
 _LOG_SECONDS: Final = 60
 
 
-class _Bounds:
+class Bounds:
     """What the connections of a server share."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.waiting: dict[BoundedProtocol, None] = {}
         """The connections without a whole request, the one that has been so for longest first."""
+        self._most = limits.connections
         self._logged = float("-inf")
 
     def full(self, connections: int, descriptor: int) -> bool:
-        """Whether another connection would be one too many; descriptors are given from the lowest on."""
-        return connections > self.limits.connections or descriptor >= self.limits.descriptors
+        """Whether another connection would be one too many."""
+        if connections <= self._most // 2:
+            self._most = self.limits.connections
+        if descriptor >= self.limits.descriptors:
+            # The lowest free one is given: so many fit beside the files, also once lower ones are free again.
+            self._most = min(self._most, connections - 1)
+        return connections > self._most
 
     def log(self, connections: int) -> None:
         """Says that it is full, now and then."""
@@ -51,7 +57,7 @@ def bounded(limits: Limits) -> type[BoundedProtocol]:
     """The protocol of one server."""
 
     class Bounded(BoundedProtocol):
-        bounds = _Bounds(limits)
+        bounds = Bounds(limits)
 
     return Bounded
 
@@ -59,7 +65,7 @@ def bounded(limits: Limits) -> type[BoundedProtocol]:
 class BoundedProtocol(HttpToolsProtocol):
     """One connection."""
 
-    bounds: _Bounds
+    bounds: Bounds
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
