@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import sqlite3
 import threading
 import traceback
@@ -25,7 +26,6 @@ from keyfold.server import endpoint
 from keyfold.server.address import listen
 from keyfold.server.serving import Serving
 from tests.cli.conftest import AT
-from tests.ports import free_port
 from tests.server.conftest import serving
 from tests.server.test_changes import PLAIN, A, App, app
 
@@ -100,25 +100,30 @@ def test_a_mirror_that_is_waited_for_can_be_closed(remote: Client, app: App, pat
 
 def test_a_file_goes_on_from_its_position(app: App, tmp_path: Path) -> None:
     app.commit(A, ("upsert", "x", 1))
-    file, port = tmp_path / "new" / "mirror.db", free_port()
-    with connect(f"http://127.0.0.1:{port}") as remote:
-        with open_home(app.home.path.parent) as reader:
-            server = Serving(reader, listen("127.0.0.1", port))
-            server.start()
-            with remote.mirror("shop.a", file) as mirror:
-                assert values(mirror) == {"x": 1}
-            server.stop()
-        # The server is away, but its rows are here; they may be marked, to see that they are not read again.
-        with sqlite3.connect(file) as changed:
-            changed.execute("""UPDATE rows SET row = '{"k": "x", "n": 99}'""")
-        app.commit(A, ("upsert", "y", 2))
-        with remote.mirror("shop.a", file) as mirror, open_home(app.home.path.parent) as reader:
-            assert (values(mirror), mirror.get("x"), mirror.batch) == ({"x": 99}, {"k": "x", "n": 99}, 0)
-            server = Serving(reader, listen("127.0.0.1", port))
-            server.start()
-            mirror.wait(1, timeout=20)
-            assert values(mirror) == {"x": 99, "y": 2}
-            server.stop()
+    file = tmp_path / "new" / "mirror.db"
+    # Until the end nobody else gets this port, on which a server listens now and then.
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with connect(f"http://127.0.0.1:{port}") as remote:
+            with open_home(app.home.path.parent) as reader:
+                server = Serving(reader, listen("127.0.0.1", port))
+                server.start()
+                with remote.mirror("shop.a", file) as mirror:
+                    assert values(mirror) == {"x": 1}
+                server.stop()
+            # The server is away, but its rows are here; they are marked, to see that they are not read again.
+            with sqlite3.connect(file) as changed:
+                changed.execute("""UPDATE rows SET row = '{"k": "x", "n": 99}'""")
+            app.commit(A, ("upsert", "y", 2))
+            with remote.mirror("shop.a", file) as mirror, open_home(app.home.path.parent) as reader:
+                assert (values(mirror), mirror.get("x"), mirror.batch) == ({"x": 99}, {"k": "x", "n": 99}, 0)
+                server = Serving(reader, listen("127.0.0.1", port))
+                server.start()
+                mirror.wait(1, timeout=20)
+                assert values(mirror) == {"x": 99, "y": 2}
+                server.stop()
     assert file.stat().st_mode & 0o077 == 0
 
 

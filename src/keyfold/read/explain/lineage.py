@@ -45,7 +45,7 @@ class Read:
 def reads(table: Mapping[str, Any]) -> list[Read]:
     """The sources of a declared table; a lookup is none, since its rows make no batch."""
     pipeline = table.get("input") or ()
-    return list(_of(pipeline, [id(step) for step in _of_tables(pipeline)]))
+    return list(_of(pipeline, [id(step) for step in steps_of_tables(pipeline)]))
 
 
 def use_of(read: Read, sources: Sequence[Read], uses: Sequence[Use]) -> Use | None:
@@ -68,16 +68,16 @@ def is_windowed(table: Mapping[str, Any], key: Sequence[str]) -> bool:
     return table.get("window") is not None and len(key) == len(key_columns(table)) + len(BOUNDS)
 
 
-def _of_tables(pipeline: Sequence[Step]) -> Iterator[Step]:
+def steps_of_tables(pipeline: Sequence[Step]) -> Iterator[Step]:
     """The steps that read a table, in the order of `plan.tree.reads`: a step comes before its input."""
     for step in reversed(pipeline):
         ((what, value),) = step.items()
         if what in ("changes", "enrich"):
             yield step
         for arm in value if what == "union" else ():
-            yield from _of_tables(arm)
+            yield from steps_of_tables(arm)
         for side in ("left", "right") if what == "join" else ():
-            yield from _of_tables(value[side])
+            yield from steps_of_tables(value[side])
 
 
 def _of(pipeline: Sequence[Step], of_tables: Sequence[int]) -> Iterator[Read]:
