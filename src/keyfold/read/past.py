@@ -21,7 +21,7 @@ from keyfold.engine.log.retention import totals
 from keyfold.engine.log.table_log import TableLog
 from keyfold.errors import QueryError
 from keyfold.read import history
-from keyfold.read.key_changes import KeyChanges
+from keyfold.read.history import KeyChanges
 from keyfold.views.contract import Location, Position, ViewSchema, ViewStore
 from keyfold.views.query.filters import checked_key
 from keyfold.views.reader import TableReader

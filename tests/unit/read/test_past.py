@@ -18,7 +18,7 @@ from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import QueryError
-from keyfold.read import key_changes, open_home, past
+from keyfold.read import history, open_home, past
 from keyfold.read.past import PastGone, PastReader
 from keyfold.views.contract import ViewSchema
 from keyfold.views.query.filters import checked_key
@@ -201,19 +201,19 @@ def test_keys_are_searched_from_the_batch_back_until_all_are_known(
     reader: PastReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    found_in = key_changes.changes
+    found_in = history.changes
 
     def counted(log: TableLog, manifest: Manifest, schema: ViewSchema) -> Any:
         asked.append(manifest.batch)
         return found_in(log, manifest, schema)
 
-    monkeypatch.setattr(key_changes, "changes", counted)
+    monkeypatch.setattr(history, "changes", counted)
     assert keys_of(reader, 2, "b") == [None]
     assert asked == [2]
-    monkeypatch.setattr(key_changes, "MOST_CHANGES", 3)
+    monkeypatch.setattr(history, "MOST_CHANGES", 3)
     (row,) = keys_of(reader, 2, "a")
     assert (row and row["n"], asked) == (2, [2, 2, 1])
-    monkeypatch.setattr(key_changes, "MOST_CHANGES", 2)
+    monkeypatch.setattr(history, "MOST_CHANGES", 2)
     with pytest.raises(QueryError, match="among more than 2 changes") as caught:
         keys_of(reader, 2, "a")
     assert (caught.value.reason, caught.value.given) == ("too_large", "as_of=2")
@@ -228,7 +228,7 @@ def test_only_the_changes_of_a_key_become_values(table: Table, monkeypatch: pyte
         checked.append(key)
         return checked_key(key, schema)
 
-    for module in (past, key_changes):
+    for module in (past, history):
         monkeypatch.setattr(module, "checked_key", counted, raising=False)
     with open_home(table.home.path.parent) as home:
         rows = keys_of(home.app("shop").past("t"), 4, "k7", "k8", "none")
