@@ -30,6 +30,15 @@ TOTALS = ViewSchema(
 VAULT = ViewSchema("vault", columns(region="string"), columns(n="long", note="string"))
 PRIVATE = "mallory-at-example"
 OUTSIDE = "ingot-of-gold"
+REASONS = (
+    'amount "SECRET" is wrong',
+    # The first row of a file without a header.
+    "the header of x.csv is eu,SECRET, but the schema has region,mailbox: the whole file is rejected",
+    "[USER_RAISED_EXCEPTION] bad SECRET",
+    "bad SECRET",
+    "key SECRET is null",
+)
+"""Texts of rejected rows, which may quote a row in any way."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +97,7 @@ def _record(shop: AppHome) -> None:
         "vault": StoredTable(streams=("ingots",), tables=("totals",)),
     }
     shop.write_plan(StoredApp(read, declared=declared, app="shop"))
-    rejecting = {"batch": 1, "rejected": 1, "share": 1.0, "reason": f'amount "{PRIVATE}" is wrong'}
+    rejecting = {"batch": 1, "rejected": 1, "share": 1.0, "reason": f"bad {PRIVATE}"}
     failures = [
         {"at": AT.isoformat(), "table": name, "batch": 1, "kind": "QueryFailed", "text": f"row {text}"}
         for name, text in (("totals", PRIVATE), ("vault", OUTSIDE))
@@ -112,7 +121,8 @@ def _publish(log: TableLog, column: str, secret: str) -> None:
     rows: dict[Any, Any] = {
         "change": changes,
         "rejected": [
-            {"kind": "rejected", "reason": f'amount "{secret}" is wrong', "raw": secret, "cause": secret}
+            {"kind": "rejected", "reason": reason.replace("SECRET", secret), "raw": secret, "cause": secret}
+            for reason in REASONS
         ],
         "late": [said(secret, START, None, reason=f"late: '{secret}'")],
         "duplicate": [{"kind": "duplicate", "step": "distinct id", "raw": secret}],

@@ -14,6 +14,7 @@ from keyfold.read import AppReader, open_home
 from keyfold.server.answers import EVENTS
 from keyfold.server.auth.access import Access
 from keyfold.server.granted.app import GrantedApp
+from keyfold.server.granted.reasons import UNSAID, said
 from keyfold.server.granted.views import FROM_BASE, GrantedViews
 from keyfold.server.route import Route
 from keyfold.server.route_table import ROUTES
@@ -219,6 +220,21 @@ def test_views_of_a_reader_know_no_private_column(home: Path, tokens: dict[str, 
             views.count("totals", "mailbox is not null")
         with pytest.raises(RunError, match="read only"):
             views.drop("totals")
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("key region is null", "a key is null"),
+        ("does not parse: amount", "does not parse"),
+        ("3 of its windows are closed since x, the watermark is y", "some of its windows are closed"),
+        ("[DIVIDE_BY_ZERO] Division by zero.", "an expression divides by zero"),
+        ("divided", UNSAID),
+        (None, ""),
+    ],
+)
+def test_readers_see_known_kinds_of_reasons(reason: str | None, words: str) -> None:
+    assert said(reason) == words
 
 
 def test_a_route_without_a_role_is_for_admins() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,11 +22,9 @@ from keyfold.read.side_rows import DuplicateRow, LateRow, RejectedRow
 from keyfold.read.status import AppStatus
 from keyfold.read.topology import Topology
 from keyfold.server.auth.access import Access
+from keyfold.server.granted.reasons import UNSAID, said
 
-_UNSAID: Final = "for operators: keyfold status shows it"
 _UNSAID_ROWS: Final = "rows of sources are for operators"
-# Where the first value of a row may begin in the text of a reason.
-_VALUE: Final = re.compile(r"[\"'`0-9].*", re.DOTALL)
 Hidden = Callable[[str], frozenset[str]] | None
 
 
@@ -51,10 +48,10 @@ def status(found: AppStatus, access: Access, names: Names, graph: Topology, hidd
             "tables": {name: _without_texts(one, hidden and hidden(name)) for name, one in tables.items()},
             "streams": {name: _without_texts(one) for name, one in mine["streams"].items()},
             "lookups": {
-                name: one.replace(error=one.error and _UNSAID) for name, one in mine["lookups"].items()
+                name: one.replace(error=one.error and UNSAID) for name, one in mine["lookups"].items()
             },
-            "failures": [one.replace(text=_UNSAID) for one in mine["failures"]],
-            "problem": found.problem and _UNSAID,
+            "failures": [one.replace(text=UNSAID) for one in mine["failures"]],
+            "problem": found.problem and UNSAID,
         }
     )
 
@@ -66,7 +63,7 @@ def _without_texts(one: Any, hidden: frozenset[str] | None = None) -> Any:
     """
     found: dict[str, Any] = {}
     if one.rejecting is not None:
-        found["rejecting"] = one.rejecting.replace(reason=without_values(one.rejecting.reason))
+        found["rejecting"] = one.rejecting.replace(reason=said(one.rejecting.reason))
     if since := getattr(one, "since", None):
         found["since"] = {name: at for name, at in since.items() if hidden is not None and name not in hidden}
     return one.replace(**found) if found else one
@@ -142,26 +139,21 @@ def rejections(found: Rejections, access: Access) -> Rejections:
         return replace(found, streams=streams)
     counted: Counter[str] = Counter()
     for reason, rows in found.not_kept.items():
-        counted[without_values(reason)] += rows
+        counted[said(reason)] += rows
     return Rejections([_without_raw(row) for row in found.rows], counted, streams)
 
 
 def _without_raw(row: RejectedRow) -> RejectedRow:
-    return replace(row, raw=None, cause=None, reason=without_values(row.reason or ""))
+    return replace(row, raw=None, cause=None, reason=said(row.reason))
 
 
 def late(row: LateRow, access: Access) -> LateRow:
     """A late row; for a reader without raw text."""
     if access.sees_private:
         return row
-    return replace(row, raw=None, reason=without_values(row.reason or ""))
+    return replace(row, raw=None, reason=said(row.reason))
 
 
 def duplicate(row: DuplicateRow, access: Access) -> DuplicateRow:
     """A duplicate; for a reader without raw text."""
     return row if access.sees_private else replace(row, raw=None)
-
-
-def without_values(reason: str) -> str:
-    """A reason up to the first value that it may quote: a row's own values may have quotes in them."""
-    return _VALUE.sub("...", reason)
