@@ -45,7 +45,7 @@ def status(found: AppStatus, access: Access, names: Names, graph: Topology, hidd
     return found.replace(
         **{
             **mine,
-            "tables": {name: _without_texts(one, hidden and hidden(name)) for name, one in tables.items()},
+            "tables": {name: _without_texts(one, _known(hidden, name)) for name, one in tables.items()},
             "streams": {name: _without_texts(one) for name, one in mine["streams"].items()},
             "lookups": {
                 name: one.replace(error=one.error and UNSAID) for name, one in mine["lookups"].items()
@@ -54,6 +54,14 @@ def status(found: AppStatus, access: Access, names: Names, graph: Topology, hidd
             "problem": found.problem and UNSAID,
         }
     )
+
+
+def _known(hidden: Hidden, table: str) -> frozenset[str] | None:
+    try:
+        return None if hidden is None else hidden(table)
+    except QueryError:
+        # It has no view yet.
+        return None
 
 
 def _without_texts(one: Any, hidden: frozenset[str] | None = None) -> Any:
@@ -109,18 +117,20 @@ def health(app: AppReader, stored: Any) -> AppHealth:
     return app_health.health(Facts(status, stored, app.trends(day), saved, followers, now))
 
 
-def change(found: Change, hidden: frozenset[str]) -> Change:
-    """A change without private columns."""
-    return replace(found, row={name: value for name, value in found.row.items() if name not in hidden})
+def change(found: Change, shown: frozenset[str] | None) -> Change:
+    """A change with the columns that are shown; None: all."""
+    if shown is None:
+        return found
+    return replace(found, row={name: value for name, value in found.row.items() if name in shown})
 
 
-def explanation(found: Explanation, app: str, access: Access, hidden: frozenset[str]) -> Explanation:
+def explanation(found: Explanation, app: str, access: Access, shown: frozenset[str] | None) -> Explanation:
     """An explanation by sources in scope; for a reader without rows of sources, which are raw rows."""
     inputs = [
         _input(one, access) for one in found.inputs if one.kind != "table" or access.reads(app, one.name)
     ]
-    before = None if found.before is None else change(found.before, hidden)
-    return replace(found, change=change(found.change, hidden), before=before, inputs=inputs)
+    before = None if found.before is None else change(found.before, shown)
+    return replace(found, change=change(found.change, shown), before=before, inputs=inputs)
 
 
 def _input(found: BatchInput, access: Access) -> BatchInput:
