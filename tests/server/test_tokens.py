@@ -161,25 +161,53 @@ def test_an_expired_token_opens_nothing(home: Path) -> None:
     assert (found.status, found.error["what"]) == (401, "the token ann has expired")
 
 
-def test_damaged_tokens_close_the_home(home: Path) -> None:
-    make(home)
-    (home / "tokens.json").write_text("{")
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        (None, None),
+        ("role", "amin"),
+        ("role", 5),
+        ("expires", "2036-01-01T00:00:00"),
+        ("created", "now"),
+        ("sha256", "ä"),
+        ("tables", "shop.totals"),
+        ("name", ["ann"]),
+    ],
+)
+def test_damaged_tokens_close_the_home(home: Path, field: str | None, value: Any) -> None:
+    text, file = make(home), home / "tokens.json"
+    if field is None:
+        file.write_text("{")
+    else:
+        (token,) = json.loads(file.read_text())["tokens"]
+        file.write_text(json.dumps({"tokens": [{**token, field: value}]}))
     with pytest.raises(HomeUnusable, match="the tokens can't be read"):
         stored.read(home)
     with serving(home) as server:
         get = client(server)
         assert [get(ROW).status, get("/").status, get("/healthz").status] == [503, 503, 200]
+        assert get(ROW, **bearer(text)).status == 503
 
 
-def test_a_server_for_others_stays_closed_when_its_tokens_are_removed(home: Path) -> None:
+@pytest.mark.parametrize("for_others", [True, False])
+def test_a_server_stays_closed_when_its_tokens_are_removed(home: Path, for_others: bool) -> None:
     text = make(home)
-    CHANGED[home] = {"needs_token": True}
+    CHANGED[home] = {"needs_token": for_others}
     with under(home) as server:
         get = client(server)
         assert get(ROW, **bearer(text)).status == 200
         (home / "tokens.json").unlink()
         until(get, 401, **bearer(text))
         assert get(ROW).status == 401
+
+
+def test_the_first_token_ends_feeds_that_were_open_before_it(home: Path) -> None:
+    with serving(home) as server:
+        feed = Reader(server, "tables=totals&snapshot=true")
+        feed.until("snapshot")
+        make(home)
+        assert is_cut(feed)
+        feed.close()
 
 
 # Signing in
@@ -306,6 +334,8 @@ def test_too_many_requests_are_told_when_to_come_again(home: Path) -> None:
         # Others are not kept out by it, nor by those without a token.
         assert get(ROW, **bearer(other)).status == 200
         assert [get(ROW).status for _ in range(2)] == [401, 429]
+        assert [get("/healthz").status for _ in range(5)] == [200] * 5
+        assert [get("/sign-in").status for _ in range(2)] == [429] * 2
 
 
 def test_a_bucket_fills_up_and_forgets_who_has_not_come(monkeypatch: pytest.MonkeyPatch) -> None:

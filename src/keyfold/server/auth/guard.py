@@ -56,14 +56,14 @@ class Guard:
             if message["type"] == "http.response.start":
                 message["headers"] = _with_headers(message.get("headers", ()))
             elif found is not None and message.get("more_body"):
-                # An answer may take as long as a feed; a token may be revoked meanwhile.
+                # An answer may take as long as a feed; a token may be revoked meanwhile, or the first made.
                 self._require_still(scope, found)
             await send(message)
 
         await app(scope, receive, sent)
 
     def _admitted(self, scope: Scope) -> tuple[ASGIApp, Access | None]:
-        """What answers a request, and who sends it if a token says so."""
+        """What answers a request, and who sends it where that matters."""
         try:
             self._refuse_long(scope)
             self._refuse_others(scope)
@@ -72,12 +72,12 @@ class Guard:
                 self._count(scope, None)
                 return self._sign_in, None
             if path == OPEN:
-                self._count(scope, None)
+                # Not counted: whoever asks whether the server is there is not to hear that it is busy.
                 return self._app, None
             found = self._access(scope)
             self._count(scope, found)
             access.remember(scope, found)
-            return self._app, None if found.token is None else found
+            return self._app, found
         except KeyfoldError as error:
             if _may_sign_in(scope, error):
                 return sign_in.page(_address(scope)), None
@@ -100,7 +100,7 @@ class Guard:
             )
 
     def _require_still(self, scope: Scope, found: Access) -> None:
-        if credentials.access_of(scope, self._tokens, needed=True) != found:
+        if credentials.access_of(scope, self._tokens, needed=self._policy.needs_token) != found:
             raise QueryError("the token has another scope now", reason="unauthorized")
 
     def _refuse_long(self, scope: Scope) -> None:
