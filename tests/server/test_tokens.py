@@ -210,6 +210,17 @@ def test_the_first_token_ends_feeds_that_were_open_before_it(home: Path) -> None
         feed.close()
 
 
+def test_an_answer_says_that_it_depends_on_who_asks(home: Path) -> None:
+    text = make(home)
+    with serving(home) as server:
+        get = client(server)
+        for path in (ROW, f"{ROW}?wait=0s", "/api/tables/totals/rows"):
+            found = get(path, **bearer(text))
+            assert found.headers["vary"] == "accept, authorization, cookie"
+            known = get(path, if_none_match=found.headers["etag"], **bearer(text))
+            assert (known.status, known.headers["vary"]) == (304, found.headers["vary"])
+
+
 # Signing in
 
 
@@ -288,7 +299,7 @@ def at(host: str) -> Iterator[Listening]:
     [
         ("0.0.0.0", (), True, None),
         ("192.168.1.5", (), True, {"192.168.1.5:PORT"}),
-        ("192.168.1.5", ("Shop.example",), True, {"192.168.1.5:PORT", "shop.example", "shop.example:PORT"}),
+        ("192.168.1.5", ("Shop.example",), True, {"192.168.1.5:PORT", "shop.example", "shop.example:*"}),
         ("127.0.0.1", ("shop.example",), True, {"127.0.0.1:PORT", "shop.example"}),
         ("127.0.0.5", (), False, {"127.0.0.5:PORT", "localhost:PORT", "127.0.0.1:PORT", "[::1]:PORT"}),
     ],
@@ -319,6 +330,21 @@ def test_behind_a_proxy_that_does_tls_the_cookie_is_for_tls_alone(cli: Cli, home
         found = form(get, text, host="shop.example", origin="https://shop.example")
         assert (found.status, "; secure" in found.headers["set-cookie"].lower()) == (303, True)
         assert form(get, text, host="shop.example", origin="https://evil.example").status == 403
+        # The proxy may have a port of its own.
+        there = {"host": "shop.example:8443", "origin": "https://shop.example:8443"}
+        assert form(get, text, **there).status == 303
+        for other in (
+            "evil.example:8443",
+            "shop.example.evil.example:8443",
+            "shop.example:8443:1",
+            "127.0.0.1:1",
+        ):
+            assert get("/healthz", host=other).status == 403
+        assert get("/healthz", host="shop.example:8443", origin="https://shop.example:9000").status == 403
+    with under(home, allowed_hosts=("shop.example:8443",)) as server:
+        get = client(server)
+        seen = [get("/healthz", host=f"shop.example{port}").status for port in (":8443", ":9000", "")]
+        assert seen == [200, 403, 403]
 
 
 # Limits

@@ -123,7 +123,7 @@ class Guard:
                 host = value.lower()
             elif name == b"origin":
                 origins.append(value)
-        if host is None or (self._policy.hosts is not None and host not in self._policy.hosts):
+        if host is None or not self._policy.knows(host):
             raise _forbidden("this server has another name", host, self._policy.hosts)
         own = [b"%s://%s" % (scheme, one) for one in self._same(host) for scheme in self._policy.schemes]
         for origin in origins:
@@ -131,7 +131,7 @@ class Guard:
                 raise _forbidden("pages of other origins may not read this server", origin, own)
 
     def _same(self, host: bytes) -> Iterable[bytes]:
-        return (host,) if self._policy.hosts is None else self._policy.hosts
+        return (host,) if self._policy.hosts is None else {host, *self._policy.hosts}
 
 
 def _with_headers(own: Iterable[Any]) -> list[Any]:

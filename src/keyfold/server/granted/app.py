@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from keyfold.errors import QueryError, choice, did_you_mean
 from keyfold.read import AppReader
@@ -32,6 +32,12 @@ from keyfold.server.granted import parts
 from keyfold.server.granted.views import GrantedViews
 from keyfold.views.contract import Position
 from keyfold.views.reader import TableReader, Wait
+
+_NOT_READ: Final = "the position is not one of what the table reads"
+_WHY_NOT: Final = {
+    "behind_bound": "the view does not show this position yet",
+    "gone": "the position is one of before a reset or restore",
+}
 
 
 class GrantedApp(AppReader):
@@ -121,13 +127,15 @@ class GrantedApp(AppReader):
             raise self._unknown(table, list(self.names.tables))
         for one in positions:
             if isinstance(one, TablePosition) and not self._access.reads(one.app, one.table):
-                what = "the position is of a table that this one does not read"
-                raise QueryError(what, where=f"{self.name}.{table}", given=f"after={one}")
+                raise QueryError(_NOT_READ, where=f"{self.name}.{table}", given=f"after={one}")
         try:
             return self.whole.behind(table, at, positions)
         except QueryError as error:
-            # Its hint may name the tables that this one reads.
-            raise QueryError(error.what, reason=error.reason, where=error.where, given=error.given) from None
+            # Its text and hint may name the tables that this one reads.
+            what, where = error.what, error.where
+            if self._access.tables is not None:
+                what, where = _WHY_NOT.get(error.reason, _NOT_READ), f"{self.name}.{table}"
+            raise QueryError(what, reason=error.reason, where=where, given=error.given) from None
 
     def rejected(self, name: str) -> list[RejectedRow]:
         return self.rejections(name).rows

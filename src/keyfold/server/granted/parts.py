@@ -40,6 +40,10 @@ def status(found: AppStatus, access: Access, names: Names, graph: Topology, hidd
         "batch_limits": {name: one for name, one in found.batch_limits.items() if name.lower() in streams},
         "failures": [one for one in found.failures if one.table is None or one.table in tables],
     }
+    if access.tables is not None:
+        # Texts that are of no table may be about those out of scope.
+        mine["failures"] = [one if one.table else one.replace(text=UNSAID) for one in mine["failures"]]
+        mine["problem"] = found.problem and UNSAID
     if access.sees_private:
         return found.replace(**mine)
     return found.replace(
