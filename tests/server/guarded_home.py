@@ -39,6 +39,16 @@ REASONS = (
     "key SECRET is null",
 )
 """Texts of rejected rows, which may quote a row in any way."""
+PATTERN = {
+    "steps": "first >> last",
+    "skip": "past the match",
+    "order": "at",
+    "returns": {"n": "count(*)", "mailbox": "last.mail"},
+    "graph": {
+        "steps": [{"name": "first", "condition": "amount < 1"}],
+        "follows": [{"source": None, "target": 0, "words": ""}],
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -84,10 +94,20 @@ def fill(home: Path) -> dict[str, str]:
 def _record(shop: AppHome) -> None:
     """What the last start declared, and a status of a run that failed with a row's values in its text."""
     tables = [
-        {"name": "totals", "key": ["region"], "input": [{"stream": "orders"}]},
+        {
+            "name": "totals",
+            "key": {"region": "region"},
+            "columns": {"n": "count(*)", "mailbox": "max(mail)"},
+            "pattern": PATTERN,
+            "private": ["mailbox"],
+            "input": [{"stream": "orders"}],
+        },
         {
             "name": "vault",
-            "key": ["region"],
+            "key": {"region": "region"},
+            "columns": {"n": "count(*)", "note": f"max('{OUTSIDE}')"},
+            "pattern": {**PATTERN, "steps": OUTSIDE, "returns": {"note": "last.note"}},
+            "private": [],
             "input": [{"stream": "ingots"}, {"changes": {"table": "totals"}}],
         },
     ]
@@ -100,7 +120,7 @@ def _record(shop: AppHome) -> None:
     rejecting = {"batch": 1, "rejected": 1, "share": 1.0, "reason": f"bad {PRIVATE}"}
     failures = [
         {"at": AT.isoformat(), "table": name, "batch": 1, "kind": "QueryFailed", "text": f"row {text}"}
-        for name, text in (("totals", PRIVATE), ("vault", OUTSIDE))
+        for name, text in (("totals", PRIVATE), ("vault", OUTSIDE), (None, f"{PRIVATE} {OUTSIDE}"))
     ]
     status = {
         "app": "shop",
