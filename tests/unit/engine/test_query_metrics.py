@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import deque
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from keyfold.engine.batch.hook import Run
+from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.status.query_metrics import QueryMonitor, phases
 from keyfold.engine.status.table_metrics import TableMonitor
@@ -54,8 +56,11 @@ class Query:
         return [SimpleNamespace(json=lambda one=one: json.dumps(one)) for one in self.reports]
 
 
-def hook(log: TableLog | None = None) -> Any:
-    return SimpleNamespace(run=SimpleNamespace(refusals=deque()), log=log)
+def hook(*manifests: Manifest) -> Any:
+    run = Run()
+    for manifest in manifests:
+        run.add(manifest)
+    return SimpleNamespace(run=run)
 
 
 def test_the_phases_of_a_batch_are_its_duration() -> None:
@@ -109,12 +114,9 @@ def test_the_latency_is_that_of_the_newest_row(
     tmp_path: Path, event_time: Any, times: Any, latency: float | None
 ) -> None:
     log = TableLog(tmp_path)
-    from dataclasses import replace
-
-    manifest = publish(log, 3, at=START + timedelta(minutes=2))
-    log.file(3).put(replace(manifest, times=times).encode())
+    published = [publish(log, batch, at=START + timedelta(minutes=batch - 1)) for batch in (2, 3, 4)]
     monitor = TableMonitor.__new__(TableMonitor)
-    monitor._hook, monitor._latency = hook(log), None
+    monitor._hook, monitor._latency = hook(*(replace(one, times=times) for one in published)), None
     given = {} if event_time is None else {"eventTime": event_time}
     monitor._batch_done(report(3, 1, **given))
     assert monitor._latency == latency

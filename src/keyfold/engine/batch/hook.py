@@ -67,14 +67,17 @@ class Refusal:
 
 @dataclass
 class Run:
-    """A table's counts since the app started: changes, rejected rows, and the latest reasons."""
+    """A table since the app started: its changes and rejected rows, the latest reasons and manifests."""
 
     changes: int = 0
     rejected: int = 0
     refusals: deque[Refusal] = field(default_factory=lambda: deque(maxlen=100))
+    newest: deque[Manifest] = field(default_factory=lambda: deque(maxlen=2))
+    """Spark may not have reported the last one yet."""
 
     def add(self, manifest: Manifest) -> None:
-        """Adds the rows of one batch."""
+        """Adds one batch."""
+        self.newest.append(manifest)
         self.changes += manifest.counts["change"]
         if manifest.reasons:
             most = max(manifest.reasons, key=lambda reason: reason.rows)

@@ -83,7 +83,9 @@ class TableMonitor(QueryMonitor):
         return next((one.took for one in self._hook.followers if isinstance(one, ViewFollower)), None)
 
     def _batch_done(self, report: dict[str, Any]) -> None:
-        if report["numInputRows"] and (manifest := self._hook.log.find(report["batchId"])) is not None:
+        if not report["numInputRows"]:
+            return
+        for manifest in [one for one in self._hook.run.newest if one.batch == report["batchId"]]:
             newest = _newest_row(report, manifest)
             self._latency = None if newest is None else (manifest.at - newest).total_seconds()
 
