@@ -81,6 +81,8 @@ Reason: TypeAlias = Literal[
     "not_acceptable",
     "too_large",
     "too_long",
+    "headers_too_long",
+    "too_slow",
     "too_many",
     "gone",
 ]
@@ -97,6 +99,8 @@ STATUS: Final[dict[Reason, int]] = {
     "not_acceptable": 406,
     "too_large": 413,
     "too_long": 414,
+    "headers_too_long": 431,
+    "too_slow": 408,
     "too_many": 429,
     "gone": 410,
 }

@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from keyfold.errors import BadOption
 from keyfold.server.auth.guard import HEADERS
 from keyfold.server.auth.policy import hosts_of
 from keyfold.server.serving import Serving
@@ -66,7 +67,36 @@ def test_every_answer_has_headers_that_protect_it(get: Get, path: str) -> None:
     assert not any(name.startswith("access-control") for name in found.headers)
 
 
+def test_a_failure_while_access_is_decided_is_an_error_in_the_one_body(
+    get: Get, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*given: object, **named: object) -> None:
+        raise ZeroDivisionError("secret")
+
+    monkeypatch.setattr("keyfold.server.auth.credentials.access_of", fail)
+    found = get("/api/tables/totals/keys/eu")
+    assert (found.status, found.error["reason"], b"secret" in found.body) == (500, "failed", False)
+    assert {name.encode(): value.encode() for name, value in found.headers.items()}.items() >= dict(
+        HEADERS
+    ).items()
+    assert "a request failed" in caplog.messages
+
+
 def test_port_80_needs_no_number() -> None:
     assert b"localhost" in hosts_of("127.0.0.1", 80)
     assert b"localhost" not in hosts_of("127.0.0.1", 8642)
     assert b"[::2]:8642" in hosts_of("::2", 8642)
+
+
+@pytest.mark.parametrize(
+    "name", ["*", "*.shop.example", "http://x", "", " ", "x/y", "a b", "x:y", "::1", "a,b"]
+)
+def test_what_no_host_header_has_is_no_allowed_host(name: str) -> None:
+    with pytest.raises(BadOption, match="not the name of a host") as found:
+        hosts_of("127.0.0.1", 8642, [name])
+    assert "shop.example" in str(found.value)
+
+
+@pytest.mark.parametrize("name", ["Shop.example", "shop_1:8443", "[2001:db8::1]", "[::1]:80", "10.0.0.1"])
+def test_names_with_and_without_a_port_are_allowed(name: str) -> None:
+    assert name.lower().encode() in hosts_of("127.0.0.1", 8642, [name])

@@ -116,6 +116,14 @@ def test_a_wrong_body_is_refused(get: Get, body: Any, status: int, what: str) ->
     assert what in found.error["what"]
 
 
+@pytest.mark.parametrize("table", ["windows", "totals", "texts"])
+@pytest.mark.parametrize("key", ["\ud800", ["\ud800", 1], {"\ud800": 1}, {"region": "\ud800"}])
+def test_a_lone_surrogate_in_a_key_is_an_error_in_the_one_body(get: Get, table: str, key: Any) -> None:
+    found = get(f"/api/tables/{table}/batch-get", "POST", {"keys": [key]})
+    assert (found.status, found.error["reason"]) == (400, "bad_request")
+    assert found.headers["content-type"] == "application/json"
+
+
 def test_the_history_of_a_key_is_its_changes(get: Get) -> None:
     found = get("/api/apps/shop/tables/totals/keys/us/history").json
     assert [(one["batch"], one["op"], one["row"]) for one in found["changes"]] == [

@@ -138,7 +138,7 @@ export interface ColumnLine {
 
 /** Any error. About a table it also has batch, position, watermark and age of its view. */
 export interface Error {
-  error: { reason: "not_found" | "not_ready" | "behind_bound" | "too_old" | "bad_request" | "unauthorized" | "forbidden" | "not_allowed" | "not_acceptable" | "too_large" | "too_long" | "too_many" | "gone" | "failed"; status: number; what: string; where: string | null; given: string | null; hint: string | null; near: string[] };
+  error: { reason: "not_found" | "not_ready" | "behind_bound" | "too_old" | "bad_request" | "unauthorized" | "forbidden" | "not_allowed" | "not_acceptable" | "too_large" | "too_long" | "headers_too_long" | "too_slow" | "too_many" | "gone" | "failed"; status: number; what: string; where: string | null; given: string | null; hint: string | null; near: string[] };
   /** The first position that the log has. */
   oldest?: string;
   /** The first batch of which `as_of` can read the rows asked for, if there is one. */

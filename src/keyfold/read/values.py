@@ -69,7 +69,8 @@ _ENCODE: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_cir
 
 def utf8(value: Any) -> bytes:
     """A value that `plain` has made as standard JSON in UTF-8, for other programs."""
-    return _ENCODE(value).encode()
+    # A lone surrogate, which an error may quote, becomes its escape in JSON.
+    return _ENCODE(value).encode("utf-8", "backslashreplace")
 
 
 def dumps(value: Any, indent: int | None = None) -> str:

@@ -16,6 +16,7 @@ from keyfold.errors import QueryError
 from keyfold.server import answers, freshness
 from keyfold.server.answers import EVENTS, JSON, Streamed
 from keyfold.server.auth.access import of_request as access_of
+from keyfold.server.connection.body import read_body
 from keyfold.server.error_body import error_document, status_of
 from keyfold.server.granted.home import GrantedHome, GrantedHomes
 from keyfold.server.parameters import read_query
@@ -115,6 +116,8 @@ def error_response(
     status = status_of(error)
     if status in (429, 503):
         more["retry-after"] = "1"
+    if status == 408:
+        more["connection"] = "close"
     if status == 401:
         more["www-authenticate"] = "Bearer"
     content = answers.encode(error_document(error, found))
@@ -124,12 +127,7 @@ def error_response(
 async def _body(request: Request, route: Route) -> Any:
     if route.body is None:
         return None
-    content = b""
-    async for part in request.stream():
-        content += part
-        if len(content) > MOST_BYTES:
-            given, hint = f"more than {MOST_BYTES:,} bytes", "several requests"
-            raise QueryError("the body is too large", reason="too_large", given=given, hint=hint)
+    content = await read_body(request, MOST_BYTES)
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:

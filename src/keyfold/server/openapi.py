@@ -34,7 +34,9 @@ MEANS: Final = {
     410: "The log no longer has that position, or rows as of that batch; the body has the oldest one.",
     412: "The view is older than `max_age`; the body has its age.",
     413: "The body is too large, or too many changes are to be folded for `as_of`.",
+    408: "The headers or the body did not come in time.",
     414: "The address is too long.",
+    431: "The headers are too long.",
     429: "Too many requests, or too many feeds; `Retry-After` says when to come again.",
     503: "The views can't be read now, such as before the first start of the app.",
 }
@@ -204,7 +206,7 @@ def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
 
 def _failures(route: Route) -> list[int]:
     """The statuses of the errors that a route can answer."""
-    found = {400, 403, 414, 429, 503}
+    found = {400, 403, 408, 414, 429, 431, 503}
     if route.role != "anyone":
         found.add(401)
     if "{" in route.path or EVENTS in route.media:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from keyfold.server.address import Listening
 from keyfold.server.auth.policy import Policy, policy_of
+from keyfold.server.connection.limits import Limits
 
 if TYPE_CHECKING:
     import uvicorn
@@ -23,9 +24,15 @@ _STOP_SECONDS: Final = 2
 class Serving:
     """Serves a home until `stop`. What it needs is loaded in its thread, beside the caller's work."""
 
-    def __init__(self, reader: HomeReader, listening: Listening, policy: Policy | None = None) -> None:
+    def __init__(
+        self,
+        reader: HomeReader,
+        listening: Listening,
+        policy: Policy | None = None,
+        limits: Limits | None = None,
+    ) -> None:
         """`policy`: by default that of the address, which needs tokens unless it is this machine's own."""
-        self._reader, self._listening = reader, listening
+        self._reader, self._listening, self._limits = reader, listening, limits or Limits()
         self._policy = policy or policy_of(listening)
         self._server: uvicorn.Server | None = None
         self._home: ServedHome | None = None
@@ -72,13 +79,14 @@ class Serving:
 
         from keyfold.read.tokens import TokenReader
         from keyfold.server.application import application
+        from keyfold.server.connection.protocol import bounded
         from keyfold.server.served_home import ServedHome
 
         home, at = ServedHome(self._reader), self._listening
         app = application(home, self._policy, TokenReader(self._reader.directory))
         config = uvicorn.Config(
             app,
-            http="httptools",
+            http=bounded(self._limits),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -90,6 +98,8 @@ class Serving:
             ssl_certfile=None if at.tls is None else at.tls.certificate,
             ssl_keyfile=None if at.tls is None else at.tls.key,
             timeout_keep_alive=60,
+            # How many are taken in at once; each may need a descriptor of the reserve.
+            backlog=128,
             timeout_graceful_shutdown=_STOP_SECONDS,
         )
         with self._lock:

@@ -73,13 +73,19 @@ def _refuse_no_window(schema: ViewSchema, parts: Mapping[str, Any]) -> None:
     if window_of(schema) and set(parts) == {column.name for column in own}:
         given = [parts[column.name] for column in own]
         shown = repr(given[0] if len(given) == 1 else tuple(given))
-        options = " ".join(f"--key {part}" for part in given)
+        options = " ".join(f"--key {_shown(part)}" for part in given)
         raise QueryError(
             f"the key of a windowed table also needs {' and '.join(BOUNDS)}",
             where=schema.table,
             given=", ".join(map(repr, given)),
             hint=f"for all windows of the key: rows(key={shown}), or keyfold rows {schema.table} {options}",
         )
+
+
+def _shown(part: Any) -> str:
+    """A key part for a command; one that no terminal can show, such as a lone surrogate, as Python has it."""
+    text = str(part)
+    return text if text.isprintable() else repr(part)
 
 
 def _refuse_missing(schema: ViewSchema, parts: Mapping[str, Any]) -> None:

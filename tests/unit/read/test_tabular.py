@@ -26,3 +26,5 @@ def test_json_for_other_programs_is_utf8_whatever_the_terminal_has() -> None:
     value = {"a": "ä", "at": datetime(2026, 1, 1, tzinfo=UTC), "x": [float("nan"), Decimal("1.50")]}
     text = '{"a": "ä", "at": "2026-01-01T00:00:00Z", "x": ["NaN", "1.50"]}'
     assert utf8(plain(value)) == text.encode()
+    # What is no text, as an error may quote it, is an escape.
+    assert utf8("\ud800") == b'"\\ud800"'

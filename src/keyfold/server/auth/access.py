@@ -21,7 +21,7 @@ class Access:
     role: RouteRole
     token: str | None = None
     tables: frozenset[str] | None = None
-    """The tables that it may read, as `app.table` in lower case; None for all."""
+    """The tables that it may read, as `scoped` has them; None for all."""
 
     @property
     def whole(self) -> bool:
@@ -35,11 +35,11 @@ class Access:
 
     def reads(self, app: str, table: str) -> bool:
         """Whether it may read a table."""
-        return self.tables is None or f"{app}.{table}".lower() in self.tables
+        return self.tables is None or scoped(app, table) in self.tables
 
     def reads_app(self, app: str) -> bool:
         """Whether it may read a table of an app."""
-        return self.tables is None or any(one.startswith(f"{app.lower()}.") for one in self.tables)
+        return self.tables is None or any(one.startswith(f"{app}.") for one in self.tables)
 
     @property
     def only_app(self) -> str | None:
@@ -66,9 +66,14 @@ NOTHING: Final = Access("anyone", tables=frozenset())
 """That of a request that shows no token, where one is needed."""
 
 
+def scoped(app: str, table: str) -> str:
+    """A table with its app, to be compared: names of tables are free of case, those of apps are not."""
+    return f"{app}.{table.lower()}"
+
+
 def of_token(token: Token) -> Access:
     """What a token may do."""
-    tables = None if token.tables is None else frozenset(one.lower() for one in token.tables)
+    tables = None if token.tables is None else frozenset(scoped(*one.split(".", 1)) for one in token.tables)
     role: Role = token.role
     return Access(role, token.name, tables)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 
 from keyfold.errors import QueryError
@@ -72,8 +71,10 @@ def _has_origin(scope: Any) -> bool:
 
 
 def _cookie(header: bytes) -> str | None:
-    try:
-        found = SimpleCookie(header.decode("latin-1")).get(COOKIE)
-    except CookieError:
-        return None
-    return None if found is None else found.value
+    # Other servers of the same host may have set cookies that Python's parser takes for the end of all.
+    found: str | None = None
+    for part in header.decode("latin-1").split(";"):
+        name, _, value = part.partition("=")
+        if name.strip() == COOKIE:
+            found = value.strip().strip('"')
+    return found

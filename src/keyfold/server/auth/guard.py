@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from keyfold.errors import KeyfoldError, QueryError
+from keyfold.errors import QueryError
 from keyfold.read.tokens import TokenReader
 from keyfold.server.auth import access, credentials, sign_in
 from keyfold.server.auth.access import Access
@@ -78,7 +78,8 @@ class Guard:
             self._count(scope, found)
             access.remember(scope, found)
             return self._app, found
-        except KeyfoldError as error:
+        except Exception as error:
+            # Whatever it is, nobody gets in, and the answer is protected like all others.
             if _may_sign_in(scope, error):
                 return sign_in.page(_address(scope)), None
             return error_response(error), None
@@ -140,7 +141,7 @@ def _with_headers(own: Iterable[Any]) -> list[Any]:
     return [*found, *(one for one in HEADERS if one[0] not in given)]
 
 
-def _may_sign_in(scope: Scope, error: KeyfoldError) -> bool:
+def _may_sign_in(scope: Scope, error: Exception) -> bool:
     """Whether a person may show a token instead of getting the error."""
     unauthorized = isinstance(error, QueryError) and error.reason == "unauthorized"
     return unauthorized and scope["method"] in ("GET", "HEAD") and is_page(scope["path"])

@@ -17,6 +17,7 @@ RATE: Final = 100.0
 """Requests per second from one token or address, where others than this machine may ask."""
 _PORT: Final = re.compile(rb":[0-9]{1,5}$")
 _RATE: Final = re.compile(r"\s*([0-9]{1,7})\s*(?:requests?)?\s*/\s*(s|second|m|minute)\s*")
+_HOST: Final = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,18 @@ def hosts_of(
     names = {f"[{host}]" if ":" in host else host, *(LOOPBACK if is_loopback(host) or allowed else ())}
     usual = {80: b"http", 443: b"https"}.get(port)
     with_port = {f"{name}:{port}" for name in names}
-    others = {one.lower() for one in allowed}
+    others = {_host_name(one) for one in allowed}
     others |= {f"{one}:*" for one in others if not _PORT.search(one.encode())}
     plain = names if usual in schemes else ()
     return frozenset(name.lower().encode() for name in (*with_port, *plain, *others))
+
+
+def _host_name(given: str) -> str:
+    """A name that a Host header may have, such as `shop.example` or `shop.example:8443`."""
+    if not _HOST.fullmatch(given):
+        hint = "a name as browsers show it, such as shop.example or shop.example:8443; one per option"
+        raise BadOption("not the name of a host", where="--allowed-host", given=repr(given), hint=hint)
+    return given.lower()
 
 
 def rate_of(text: str | None) -> float | None:

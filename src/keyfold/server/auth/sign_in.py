@@ -7,16 +7,18 @@ script reads it (HttpOnly).
 from __future__ import annotations
 
 import html
+from contextlib import suppress
 from typing import Final
 from urllib.parse import parse_qs
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from keyfold.errors import QueryError
 from keyfold.read.tokens import TokenReader
 from keyfold.server.auth.credentials import COOKIE, of_text
+from keyfold.server.connection.body import read_body
 from keyfold.server.endpoint import error_response
 
 IN: Final = "/sign-in"
@@ -58,8 +60,9 @@ class SignIn:
         self._tokens, self._secure = tokens, secure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response = await self._response(Request(scope, receive))
-        await response(scope, receive, send)
+        with suppress(ClientDisconnect):
+            response = await self._response(Request(scope, receive))
+            await response(scope, receive, send)
 
     async def _response(self, request: Request) -> Response:
         if request.method != "POST":
@@ -75,11 +78,10 @@ class SignIn:
         return await self._signed_in(request)
 
     async def _signed_in(self, request: Request) -> Response:
-        content = b""
-        async for part in request.stream():
-            content += part
-            if len(content) > _MOST_BYTES:
-                return error_response(QueryError("the form is too large", reason="too_large"))
+        try:
+            content = await read_body(request, _MOST_BYTES, "form")
+        except QueryError as error:
+            return error_response(error)
         fields = parse_qs(content.decode("utf-8", "replace"))
         text, to = ("".join(fields.get(name, ())).strip() for name in ("token", "to"))
         try:

@@ -1,0 +1,1 @@
+"""What a connection may take of the server: bytes, time and descriptors."""
