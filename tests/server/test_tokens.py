@@ -100,6 +100,9 @@ def test_what_is_wrong_with_a_token_is_said(cli: Cli, home: Path) -> None:
         (("create", "bob", "--role", "amin"), "did you mean 'admin'?"),
         (("create", "a b"), "a token's name is not usable"),
         (("create", "bob", "--tables", "totals"), "a token's tables are named with their app"),
+        (("create", "bob", "--tables", "shop.*"), "a token's tables are named with their app"),
+        (("create", "bob", "--expires", "3600000d"), "a token can't last so long"),
+        (("create", "bob", "--expires", "9999999999d"), "--expires"),
         (("revoke", "anna"), "did you mean 'ann'?"),
     ):
         found = cli("token", *words, "--home", home)
@@ -116,6 +119,14 @@ def test_a_home_without_tokens_is_open_to_this_machine_and_closed_by_the_first(h
         assert get(ROW, **bearer(text)).status == 200
         assert get("/healthz").status == 200
         assert [get(path).status for path in ("/readyz", "/api/openapi.json", "/nothing")] == [401] * 3
+
+
+def test_a_token_that_reads_no_app_is_told_that_and_not_where_the_home_is(home: Path) -> None:
+    text = make(home, tables=("other.totals",))
+    with serving(home) as server:
+        found = client(server)("/readyz", **bearer(text))
+    assert (found.status, found.error["what"]) == (503, "no app that the token may read")
+    assert str(home) not in found.body.decode()
 
 
 @pytest.mark.parametrize("shown", ["", "Bearer", "Bearer ", "Basic YTpi", "Bearer kf_ä", "Bearer kf_{text}x"])

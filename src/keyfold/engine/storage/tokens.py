@@ -91,7 +91,7 @@ def create(
     checked = None if tables is None else tuple(dict.fromkeys(_table(one) for one in tables))
     text = PREFIX + secrets.token_urlsafe(32)
     now = datetime.now(UTC).replace(microsecond=0)
-    expires = None if lasts is None else now + lasts
+    expires = None if lasts is None else _after(now, lasts)
     with _changing(home) as known:
         if name in known and known[name].state == "valid":
             hint = f"another name, or first: keyfold token revoke {name}"
@@ -113,10 +113,18 @@ def revoke(home: Path, name: str) -> Token:
 
 def _table(given: str) -> str:
     app, dot, table = given.strip().partition(".")
-    if not dot or not app or not table or "." in table:
-        hint = "app.table, such as shop.totals; several with commas"
+    if not dot or not app or not table or "." in table or "*" in given:
+        hint = "app.table, such as shop.totals; several with commas; without --tables all"
         raise BadOption("a token's tables are named with their app", given=given, hint=hint)
     return f"{app}.{table}"
+
+
+def _after(now: datetime, lasts: timedelta) -> datetime:
+    try:
+        return now + lasts
+    except OverflowError:
+        given, hint = f"{lasts.days:,} days", "30d; or without --expires, until it is revoked"
+        raise BadOption("a token can't last so long", where="--expires", given=given, hint=hint) from None
 
 
 def _role(given: str) -> Role:

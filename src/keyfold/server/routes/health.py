@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from keyfold.errors import KeyfoldError, QueryError
+from keyfold.server.granted.home import GrantedHome
 from keyfold.server.route import Call, Route
 
 
@@ -45,6 +46,10 @@ def readiness(call: Call) -> Readiness:
         except KeyfoldError as error:
             hint = error.hint or "keyfold status"
             raise QueryError(error.what, reason="not_ready", where=name, hint=hint) from None
+    if not states and isinstance(call.home, GrantedHome):
+        # What else the home has is not for it to know.
+        hint = "a token with other --tables, or one of those once its app runs"
+        raise QueryError("no app that the token may read", reason="not_ready", hint=hint)
     if not states:
         hint = "keyfold run APP.py"
         raise QueryError("no app has run yet", reason="not_ready", where=call.home.directory, hint=hint)
