@@ -11,6 +11,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from chaos import events
 from chaos.life import APP
 from keyfold.cli import main as cli_main
 
@@ -21,6 +22,8 @@ READ = {
     "rejected": (("side", "show", "rejected"), ("at", "batch", "topic")),
     "late": (("side", "show", "late"), ("at", "batch")),
 }
+# How late a message is: the watermark depends on where batches end, and only a file is a batch in every run.
+OF_LATE_MESSAGES = ("late_by", "reason", "watermark")
 COUNTS = ("late", "rejected", "duplicates")
 
 
@@ -60,12 +63,19 @@ def compare(
 
 
 def _read(place: Path, name: str, what: str) -> Counter[str]:
-    command, own = READ[what]
+    command, _ = READ[what]
     found = _keyfold(*command, f"chaos.{name}", "--home", place / ".keyfold")
     rows: list[dict[str, Any]] = found if isinstance(found, list) else found["rows"]
-    texts = ({key: value for key, value in row.items() if key not in own} for row in rows)
+    texts = ({key: value for key, value in row.items() if key not in _of_run(row, what)} for row in rows)
     # Rejected rows name their file, which is in another directory in each run.
     return Counter(json.dumps(row, sort_keys=True).replace(f"{place.resolve()}/", "") for row in texts)
+
+
+def _of_run(row: dict[str, Any], what: str) -> tuple[str, ...]:
+    """The columns that differ from run to run."""
+    _, own = READ[what]
+    of_message = what == "late" and row["stream"] == events.MESSAGES
+    return (*own, *OF_LATE_MESSAGES) if of_message else own
 
 
 def _counts(place: Path) -> Counter[str]:

@@ -30,6 +30,25 @@ TOTALS = ViewSchema(
 VAULT = ViewSchema("vault", columns(region="string"), columns(n="long", note="string"))
 PRIVATE = "mallory-at-example"
 OUTSIDE = "ingot-of-gold"
+REASONS = (
+    'amount "SECRET" is wrong',
+    # The first row of a file without a header.
+    "the header of x.csv is eu,SECRET, but the schema has region,mailbox: the whole file is rejected",
+    "[USER_RAISED_EXCEPTION] bad SECRET",
+    "bad SECRET",
+    "key SECRET is null",
+)
+"""Texts of rejected rows, which may quote a row in any way."""
+PATTERN = {
+    "steps": "first >> last",
+    "skip": "past the match",
+    "order": "at",
+    "returns": {"n": "count(*)", "mailbox": "last.mail"},
+    "graph": {
+        "steps": [{"name": "first", "condition": "amount < 1"}],
+        "follows": [{"source": None, "target": 0, "words": ""}],
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -75,10 +94,20 @@ def fill(home: Path) -> dict[str, str]:
 def _record(shop: AppHome) -> None:
     """What the last start declared, and a status of a run that failed with a row's values in its text."""
     tables = [
-        {"name": "totals", "key": ["region"], "input": [{"stream": "orders"}]},
+        {
+            "name": "totals",
+            "key": {"region": "region"},
+            "columns": {"n": "count(*)", "mailbox": "max(mail)"},
+            "pattern": PATTERN,
+            "private": ["mailbox"],
+            "input": [{"stream": "orders"}],
+        },
         {
             "name": "vault",
-            "key": ["region"],
+            "key": {"region": "region"},
+            "columns": {"n": "count(*)", "note": f"max('{OUTSIDE}')"},
+            "pattern": {**PATTERN, "steps": OUTSIDE, "returns": {"note": "last.note"}},
+            "private": [],
             "input": [{"stream": "ingots"}, {"changes": {"table": "totals"}}],
         },
     ]
@@ -88,10 +117,10 @@ def _record(shop: AppHome) -> None:
         "vault": StoredTable(streams=("ingots",), tables=("totals",)),
     }
     shop.write_plan(StoredApp(read, declared=declared, app="shop"))
-    rejecting = {"batch": 1, "rejected": 1, "share": 1.0, "reason": f'amount "{PRIVATE}" is wrong'}
+    rejecting = {"batch": 1, "rejected": 1, "share": 1.0, "reason": f"bad {PRIVATE}"}
     failures = [
         {"at": AT.isoformat(), "table": name, "batch": 1, "kind": "QueryFailed", "text": f"row {text}"}
-        for name, text in (("totals", PRIVATE), ("vault", OUTSIDE))
+        for name, text in (("totals", PRIVATE), ("vault", OUTSIDE), (None, f"{PRIVATE} {OUTSIDE}"))
     ]
     status = {
         "app": "shop",
@@ -112,7 +141,8 @@ def _publish(log: TableLog, column: str, secret: str) -> None:
     rows: dict[Any, Any] = {
         "change": changes,
         "rejected": [
-            {"kind": "rejected", "reason": f'amount "{secret}" is wrong', "raw": secret, "cause": secret}
+            {"kind": "rejected", "reason": reason.replace("SECRET", secret), "raw": secret, "cause": secret}
+            for reason in REASONS
         ],
         "late": [said(secret, START, None, reason=f"late: '{secret}'")],
         "duplicate": [{"kind": "duplicate", "step": "distinct id", "raw": secret}],

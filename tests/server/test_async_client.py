@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from keyfold.client import AsyncClient, AsyncTable, Client, RemoteTable, connect, connect_async
+from keyfold.client import AsyncClient, AsyncTable, Client, Mirror, RemoteTable, connect, connect_async
 from keyfold.engine.polling import wait_until
 from keyfold.errors import QueryError
 from keyfold.server.serving import Serving
-from tests.ports import free_port
 from tests.server.conftest import serving
 from tests.server.test_changes import A, App, app
 
@@ -83,7 +84,10 @@ def test_errors_are_the_same(server: Serving) -> None:
         with pytest.raises(QueryError, match="the server does not answer"):
             await remote.apps()
 
-    using(f"http://127.0.0.1:{free_port()}", away)
+    # Nobody listens on a port that is only taken.
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        using(f"http://127.0.0.1:{taken.getsockname()[1]}", away)
 
 
 def test_requests_run_at_once(app: App) -> None:
@@ -103,11 +107,13 @@ def test_requests_run_at_once(app: App) -> None:
         using(server.url, read)
 
 
+def no_threads(name: str, seconds: float) -> bool:
+    """Whether all threads with names that begin so end in time."""
+    return wait_until(lambda: not [t for t in threading.enumerate() if t.name.startswith(name)], seconds)
+
+
 def test_changes_come_until_they_are_left(app: App) -> None:
     app.commit(A, ("upsert", "x", 1))
-
-    def streams() -> list[threading.Thread]:
-        return [one for one in threading.enumerate() if one.name.startswith("keyfold-stream")]
 
     async def follow(remote: AsyncClient) -> None:
         found = remote.changes("a", snapshot=True)
@@ -127,10 +133,82 @@ def test_changes_come_until_they_are_left(app: App) -> None:
         for one in feeds:
             await one.aclose()
         # The server says that it is there after ten seconds only.
-        assert await asyncio.to_thread(wait_until, lambda: not streams(), 5)
+        assert await asyncio.to_thread(no_threads, "keyfold-stream", 9.5)
 
     with serving(app.home.path.parent) as server:
         using(server.url, follow)
+
+
+def test_rows_come_until_they_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    left, waits = threading.Event(), threading.Event()
+    scan = RemoteTable._scan
+
+    def scanned(self: RemoteTable, *given: Any) -> Iterator[Any]:
+        rows = scan(self, *given)
+        yield next(rows)
+        waits.set()
+        yield from rows
+
+    monkeypatch.setattr(RemoteTable, "_scan", scanned)
+
+    class Slow(BaseHTTPRequestHandler):
+        """A server that has more rows, which do not come."""
+
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"k": "x"}\n')
+            left.wait(60)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    async def read(remote: AsyncClient) -> None:
+        rows = remote.table("a").scan()
+        assert await anext(rows) == {"k": "x"}
+        second = asyncio.ensure_future(anext(rows))
+        assert await asyncio.to_thread(waits.wait, 20)
+        second.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        assert await asyncio.to_thread(no_threads, "keyfold-stream", 20)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Slow) as server:
+        serves = threading.Thread(target=server.serve_forever)
+        serves.start()
+        try:
+            using(f"http://127.0.0.1:{server.server_port}", read)
+        finally:
+            left.set()
+            server.shutdown()
+            serves.join()
+
+
+def test_a_mirror_that_nobody_awaits_any_more_is_closed(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    app.commit(A, ("upsert", "x", 1))
+    make, begun, go_on = Client.mirror, threading.Event(), threading.Event()
+
+    def mirror(self: Client, *given: Any, **named: Any) -> Any:
+        begun.set()
+        assert go_on.wait(20)
+        return make(self, *given, **named)
+
+    monkeypatch.setattr(Client, "mirror", mirror)
+
+    async def leave(remote: AsyncClient) -> None:
+        awaited = asyncio.ensure_future(remote.mirror("a"))
+        assert await asyncio.to_thread(begun.wait, 20)
+        awaited.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await awaited
+        made: list[Mirror] = []
+        close = Mirror.close
+        monkeypatch.setattr(Mirror, "close", lambda self: (close(self), made.append(self)))
+        go_on.set()
+        assert await asyncio.to_thread(wait_until, lambda: made, 20)
+
+    with serving(app.home.path.parent) as server:
+        using(server.url, leave)
 
 
 def test_a_mirror_is_awaited_once(app: App, tmp_path: Path) -> None:

@@ -189,6 +189,33 @@ def test_a_row_that_left_the_key_is_found_by_the_row_before_it(tmp_path: Path) -
     ]
 
 
+def test_each_use_of_a_log_has_its_own_batches(tmp_path: Path) -> None:
+    app = kf.App("shop")
+    orders = app.stream("orders", kf.files("data"), SCHEMA, time="at")
+    totals = orders.by("region").table("totals", n="sum(amount)")
+    cents = orders.select("region as place", "amount").by("place").table("cents", n="sum(amount)")
+    big, all_ = totals.changes().where("n > 5"), totals.changes().select("n")
+    big.select("n").union(cents.changes().select("n"), all_).by("n").table("by_n", regions="count(*)")
+    home = AppHome(tmp_path / "shop")
+    make_app(home, {KEYED["by_n"]: []})
+    home.write_plan(StoredApp({"by_n": StoredTable()}, declared=to_dict(app.spec()), app="shop"))
+    table = home.table("by_n")
+    # The last two are those of an earlier definition.
+    for name, at in (("0-totals", 0), ("1-cents", 1), ("2-totals", 2), ("1-totals", 1), ("10-totals", 1)):
+        document = json.dumps({"layout": 1, "positions": [at]}).encode()
+        table.storage.put(f"inputs/{name}/use.json", document)
+    schema = pa.schema([(OP, pa.string()), ("n", pa.int64()), ("regions", pa.int64())])
+    changed = {"change": [{OP: "upsert", "n": 1, "regions": 1}]}
+    publish(TableLog(table.log), 0, changed, schema=schema, offsets=[3, 5, 7])
+    with serving(tmp_path) as server:
+        found = explained(client(server), "by_n/keys/1")["inputs"]
+    assert [(one["name"], one["last"], one["steps"][0]) for one in found] == [
+        ("totals", 3, "where n > 5"),
+        ("cents", 5, "select"),
+        ("totals", 7, "select"),
+    ]
+
+
 def test_without_a_log_it_says_which_positions_were_read(get: Get) -> None:
     (topic,) = explained(get, "pages/keys/home")["inputs"]
     assert (topic["kind"], topic["name"], topic["offsets"]) == ("topic", "views", {"1": [9, 12]})

@@ -157,3 +157,21 @@ def test_history_is_that_of_a_key(get: Get) -> None:
     assert (found.status, found.json["changes"]) == (200, [])
     none = get("/api/tables/pairs/keys/history")
     assert none.status == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/api/%61pps/shop/tables/totals/keys/eu", 200),
+        ("/api/apps/shop/tables/totals/%6Beys/eu", 200),
+        ("/api/apps%2Fshop/tables/totals/keys/eu", 404),
+        ("/api%2Fapps/shop/tables/totals/keys/eu", 404),
+        ("/api/tables/totals%2Fkeys%2Feu/keys/us", 404),
+        ("/api/tables/totals/keys%2Feu", 404),
+    ],
+)
+def test_a_key_is_found_in_the_address_in_which_its_table_was(get: Get, path: str, status: int) -> None:
+    """The table is found in the decoded address, and the key in the one that was sent."""
+    found = get(path)
+    assert found.status == status, found.body
+    assert status != 200 or found.json["row"]["region"] == "eu"

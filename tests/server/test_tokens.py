@@ -172,25 +172,64 @@ def test_an_expired_token_opens_nothing(home: Path) -> None:
     assert (found.status, found.error["what"]) == (401, "the token ann has expired")
 
 
-def test_damaged_tokens_close_the_home(home: Path) -> None:
-    make(home)
-    (home / "tokens.json").write_text("{")
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        (None, None),
+        ("role", "amin"),
+        ("role", 5),
+        ("expires", "2036-01-01T00:00:00"),
+        ("created", "now"),
+        ("sha256", "ä"),
+        ("tables", "shop.totals"),
+        ("name", ["ann"]),
+    ],
+)
+def test_damaged_tokens_close_the_home(home: Path, field: str | None, value: Any) -> None:
+    text, file = make(home), home / "tokens.json"
+    if field is None:
+        file.write_text("{")
+    else:
+        (token,) = json.loads(file.read_text())["tokens"]
+        file.write_text(json.dumps({"tokens": [{**token, field: value}]}))
     with pytest.raises(HomeUnusable, match="the tokens can't be read"):
         stored.read(home)
     with serving(home) as server:
         get = client(server)
         assert [get(ROW).status, get("/").status, get("/healthz").status] == [503, 503, 200]
+        assert get(ROW, **bearer(text)).status == 503
 
 
-def test_a_server_for_others_stays_closed_when_its_tokens_are_removed(home: Path) -> None:
+@pytest.mark.parametrize("for_others", [True, False])
+def test_a_server_stays_closed_when_its_tokens_are_removed(home: Path, for_others: bool) -> None:
     text = make(home)
-    CHANGED[home] = {"needs_token": True}
+    CHANGED[home] = {"needs_token": for_others}
     with under(home) as server:
         get = client(server)
         assert get(ROW, **bearer(text)).status == 200
         (home / "tokens.json").unlink()
         until(get, 401, **bearer(text))
         assert get(ROW).status == 401
+
+
+def test_the_first_token_ends_feeds_that_were_open_before_it(home: Path) -> None:
+    with serving(home) as server:
+        feed = Reader(server, "tables=totals&snapshot=true")
+        feed.until("snapshot")
+        make(home)
+        assert is_cut(feed)
+        feed.close()
+
+
+def test_an_answer_says_that_it_depends_on_who_asks(home: Path) -> None:
+    text = make(home)
+    with serving(home) as server:
+        get = client(server)
+        for path in (ROW, f"{ROW}?wait=0s", "/api/tables/totals/rows"):
+            found = get(path, **bearer(text))
+            assert found.headers["vary"] == "accept, authorization, cookie"
+            known = get(path, if_none_match=found.headers["etag"], **bearer(text))
+            assert (known.status, known.headers["vary"]) == (304, found.headers["vary"])
 
 
 # Signing in
@@ -271,7 +310,7 @@ def at(host: str) -> Iterator[Listening]:
     [
         ("0.0.0.0", (), True, None),
         ("192.168.1.5", (), True, {"192.168.1.5:PORT"}),
-        ("192.168.1.5", ("Shop.example",), True, {"192.168.1.5:PORT", "shop.example", "shop.example:PORT"}),
+        ("192.168.1.5", ("Shop.example",), True, {"192.168.1.5:PORT", "shop.example", "shop.example:*"}),
         ("127.0.0.1", ("shop.example",), True, {"127.0.0.1:PORT", "shop.example"}),
         ("127.0.0.5", (), False, {"127.0.0.5:PORT", "localhost:PORT", "127.0.0.1:PORT", "[::1]:PORT"}),
     ],
@@ -302,6 +341,21 @@ def test_behind_a_proxy_that_does_tls_the_cookie_is_for_tls_alone(cli: Cli, home
         found = form(get, text, host="shop.example", origin="https://shop.example")
         assert (found.status, "; secure" in found.headers["set-cookie"].lower()) == (303, True)
         assert form(get, text, host="shop.example", origin="https://evil.example").status == 403
+        # The proxy may have a port of its own.
+        there = {"host": "shop.example:8443", "origin": "https://shop.example:8443"}
+        assert form(get, text, **there).status == 303
+        for other in (
+            "evil.example:8443",
+            "shop.example.evil.example:8443",
+            "shop.example:8443:1",
+            "127.0.0.1:1",
+        ):
+            assert get("/healthz", host=other).status == 403
+        assert get("/healthz", host="shop.example:8443", origin="https://shop.example:9000").status == 403
+    with under(home, allowed_hosts=("shop.example:8443",)) as server:
+        get = client(server)
+        seen = [get("/healthz", host=f"shop.example{port}").status for port in (":8443", ":9000", "")]
+        assert seen == [200, 403, 403]
 
 
 # Limits
@@ -317,6 +371,8 @@ def test_too_many_requests_are_told_when_to_come_again(home: Path) -> None:
         # Others are not kept out by it, nor by those without a token.
         assert get(ROW, **bearer(other)).status == 200
         assert [get(ROW).status for _ in range(2)] == [401, 429]
+        assert [get("/healthz").status for _ in range(5)] == [200] * 5
+        assert [get("/sign-in").status for _ in range(2)] == [429] * 2
 
 
 def test_a_bucket_fills_up_and_forgets_who_has_not_come(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,14 @@ def test_rows_that_are_missing_or_too_many_are_named() -> None:
     assert found == compare.Compared("totals, view", 3, ("missing: b", "too many: c"))
 
 
+def test_how_late_a_message_is_differs_from_run_to_run_and_that_it_is_late_does_not() -> None:
+    of_file, of_message = {"stream": "clicks"}, {"stream": events.MESSAGES}
+    assert "late_by" not in compare._of_run(of_file, "late")
+    assert {"late_by", "watermark", "at"} <= set(compare._of_run(of_message, "late"))
+    assert not {"windows", "missed", "raw"} & set(compare._of_run(of_message, "late"))
+    assert "late_by" not in compare._of_run(of_message, "rejected")
+
+
 def test_every_table_and_stream_of_the_app_is_compared() -> None:
     names = compare.tables()
     assert len(names) == len(set(names)) >= 30

@@ -276,7 +276,7 @@ export interface PatternDocument {
   pattern: Pattern;
 }
 
-/** A step: its name with its repetition, and the condition of its rows. */
+/** A step: its name with its repetition, and the condition of its rows; a second "a" is "a (2)". */
 export interface PatternStep {
   name: string;
   condition: string;

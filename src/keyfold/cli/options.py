@@ -66,7 +66,7 @@ Host = Annotated[
     ),
 ]
 Insecure = Annotated[
-    bool, typer.Option("--insecure", help="Serve everybody who reaches the address, without tokens.")
+    bool, typer.Option("--insecure", help="Serve whoever reaches the address, while the home has no tokens.")
 ]
 AllowedHosts = Annotated[
     list[str] | None,

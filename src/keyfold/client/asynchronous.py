@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from keyfold.client import feed
@@ -13,7 +13,7 @@ from keyfold.client.client import Client, connect
 from keyfold.client.connection import Ending
 from keyfold.client.feed import Changes
 from keyfold.client.mirror import Mirror
-from keyfold.client.table import RemoteTable, Row
+from keyfold.client.table import RemoteTable, Row, scan
 
 _AT_ONCE: Final = 32
 _END: Final = object()
@@ -58,7 +58,8 @@ class AsyncTable(_InThreads):
 
     def scan(self, *reading: Any, **named: Any) -> AsyncIterator[Row]:
         """The rows one by one while they arrive, with the arguments of `RemoteTable.scan`."""
-        return _stepped(self._verbs.scan(*reading, **named), Ending())
+        ending = Ending()
+        return _stepped(scan(ending, self._verbs, *reading, **named), ending)
 
 
 class AsyncClient(_InThreads):
@@ -86,8 +87,13 @@ class AsyncClient(_InThreads):
 
     async def mirror(self, *given: Any, **named: Any) -> Mirror:
         """A copy of a table, as `Client.mirror` makes it; its reads in memory need no await."""
-        found: Mirror = await self._run(Client.mirror, *given, **named)
-        return found
+        made = self._threads.submit(Client.mirror, self._verbs, *given, **named)
+        try:
+            return await asyncio.wrap_future(made)
+        except asyncio.CancelledError:
+            # A thread that has begun makes the mirror, which then nobody would close.
+            made.add_done_callback(_close)
+            raise
 
     def table(self, name: str) -> AsyncTable:
         """The rows of `app.table`, or of `table` in a home with one app."""
@@ -99,6 +105,11 @@ class AsyncClient(_InThreads):
         """The changes of some tables, as `Client.changes` has them. Each feed has a thread of its own."""
         ending, connections = Ending(), self._verbs.connections
         return _stepped(feed.follow(connections, tables, snapshot, position, patience, ending), ending)
+
+
+def _close(made: Future[Mirror]) -> None:
+    if not made.cancelled() and made.exception() is None:
+        made.result().close()
 
 
 async def _stepped(items: Iterator[T], ending: Ending) -> AsyncIterator[T]:

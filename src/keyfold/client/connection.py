@@ -26,7 +26,7 @@ class Ending:
     def __init__(self) -> None:
         self._asked = threading.Event()
         self._lock = threading.Lock()
-        self._connection: http.client.HTTPConnection | None = None
+        self._sock: socket.socket | None = None
 
     @property
     def asked(self) -> bool:
@@ -38,9 +38,10 @@ class Ending:
         self._asked.wait(seconds)
 
     def end_with(self, connection: http.client.HTTPConnection) -> None:
-        """Has the stream's connection shut down at the end."""
+        """Has the stream's connection, which is open, shut down at the end."""
         with self._lock:
-            self._connection = connection
+            # The connection forgets its socket once an answer says that it is the last one.
+            self._sock = connection.sock
         if self.asked:
             self.end()
 
@@ -48,11 +49,10 @@ class Ending:
         """Ends it."""
         self._asked.set()
         with self._lock:
-            sock = getattr(self._connection, "sock", None)
-            if sock is not None:
+            if self._sock is not None:
                 # Closing alone does not wake up the thread that reads.
                 with suppress(OSError):
-                    sock.shutdown(socket.SHUT_RDWR)
+                    self._sock.shutdown(socket.SHUT_RDWR)
 
 
 class Connections:

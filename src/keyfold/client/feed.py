@@ -14,7 +14,10 @@ from keyfold.errors import QueryError
 
 # The server says every ten seconds that it is there.
 _SILENT_SECONDS: Final = 30.0
+_FIRST_RETRY: Final = 0.1
 _SLOWEST_RETRY: Final = 5.0
+_PASSING: Final = ("not_ready", "too_many")
+"""The reasons of errors after which a server may answer later."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,33 @@ class Changes:
     changes: list[dict[str, Any]] = field(default_factory=list)
 
 
+class Patience:
+    """Waits for a server that is away, or has too much to do: longer each time, and not for ever."""
+
+    def __init__(self, seconds: float, ending: Ending) -> None:
+        self._seconds, self._ending = seconds, ending
+        self.renew()
+
+    def renew(self) -> None:
+        """Begins anew, since the server is there."""
+        self._away_since: float | None = None
+        self._pause = _FIRST_RETRY
+
+    def wait(self, error: QueryError) -> None:
+        """Waits before the next try; raises an error that does not pass, or has lasted for too long."""
+        if error.reason not in _PASSING:
+            raise error
+        self._away_since = time.monotonic() if self._away_since is None else self._away_since
+        if not self._ending.asked and time.monotonic() - self._away_since >= self._seconds:
+            raise error
+        self.pause()
+
+    def pause(self) -> None:
+        """Waits before the next try."""
+        self._ending.pause(self._pause)
+        self._pause = min(self._pause * 2, _SLOWEST_RETRY)
+
+
 def follow(
     connections: Connections,
     tables: Sequence[str],
@@ -44,29 +74,22 @@ def follow(
 ) -> Iterator[Changes]:
     """The batches of some tables, for ever; a server that is away for longer than `patience` is an error."""
     ending = ending or Ending()
-    away_since: float | None = None
-    pause = 0.1
+    waiting = Patience(patience, ending)
     while not ending.asked:
         try:
             for kind, id_, data, rows in _events(connections, tables, snapshot, position, ending):
                 position = id_ or position
                 if kind != "begin":
                     # A server that begins each time, and then fails, is as good as away.
-                    away_since, pause = None, 0.1
+                    waiting.renew()
                 if kind in ("snapshot", "batch"):
                     yield _whole(kind, data, str(position), rows)
-            lost: Exception = ConnectionError("the server has closed the feed")
+            lost = connections.unreachable(ConnectionError("the server has closed the feed"))
         except LOST as error:
-            lost = error
+            lost = connections.unreachable(error)
         except QueryError as error:
-            if error.reason != "not_ready":
-                raise
             lost = error
-        away_since = time.monotonic() if away_since is None else away_since
-        if not ending.asked and time.monotonic() - away_since >= patience:
-            raise lost if isinstance(lost, QueryError) else connections.unreachable(lost)
-        ending.pause(pause)
-        pause = min(pause * 2, _SLOWEST_RETRY)
+        waiting.wait(lost)
 
 
 def _events(
@@ -77,6 +100,8 @@ def _events(
     collected: list[dict[str, Any]] = []
     with connections.stream("/api/changes", query, timeout=_SILENT_SECONDS, ending=ending) as answer:
         for kind, id_, data in _parsed(answer):
+            if ending.asked:
+                return
             if kind == "closed":
                 error = data["error"]
                 raise QueryError(

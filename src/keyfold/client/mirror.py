@@ -6,11 +6,12 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from keyfold.client import feed
 from keyfold.client.connection import Connections, Ending
-from keyfold.client.feed import Changes
+from keyfold.client.feed import Changes, Patience
 from keyfold.client.mirror_rows import At, InFile, InMemory, MirrorRows, Row
 from keyfold.client.table import RemoteTable
 from keyfold.errors import QueryError
@@ -32,6 +33,7 @@ class Mirror:
         self._rows: MirrorRows = InMemory() if path is None else InFile(path, table.table)
         self._ending, self._changed = Ending(), threading.Condition()
         self._error: Exception | None = None
+        self._traceback: TracebackType | None = None
         self._remote = table
         self._thread = threading.Thread(target=self._run, name=f"keyfold-mirror-{self.table}", daemon=True)
         self._thread.start()
@@ -97,31 +99,41 @@ class Mirror:
 
     def _run(self) -> None:
         try:
-            while not self._ending.asked:
-                self._follow(self._rows.at.position)
+            self._follow()
         except Exception as error:
-            self._error = error
+            if not self._ending.asked:
+                self._error, self._traceback = error, error.__traceback__
         finally:
             with self._changed:
                 self._changed.notify_all()
 
-    def _follow(self, position: str | None) -> None:
-        try:
-            for found in self._changes(position):
-                self._apply(found)
-        except QueryError as error:
-            if error.reason != "gone" or position is None:
-                raise
-            # Until all rows have come anew, reads have those from before.
-            for found in self._changes(None):
-                self._apply(found)
+    def _follow(self) -> None:
+        """Applies what comes; if the log has no longer what comes next, all rows come anew.
+
+        Until then reads have those from before.
+        """
+        position, waiting = self._rows.at.position, Patience(self._patience, self._ending)
+        while not self._ending.asked:
+            began = position is not None
+            try:
+                for found in self._changes(position):
+                    self._apply(found)
+                    began = True
+                    if not found.snapshot:
+                        waiting.renew()
+            except QueryError as error:
+                if error.reason != "gone" or not began:
+                    raise
+                # While a table is reset or restored, its rows and its log may be of different times.
+                position = None
+                waiting.pause()
 
     def _changes(self, position: str | None) -> Iterator[Changes]:
         tables, snapshot = [self.table], position is None
         return feed.follow(self._connections, tables, snapshot, position, self._patience, self._ending)
 
     def _apply(self, found: Changes) -> None:
-        keys = tuple(self._remote.schema["keys"]) if found.snapshot else self._rows.at.keys
+        keys = self._declared_keys() if found.snapshot else self._rows.at.keys
         rows: dict[str, Row | None] = {}
         for row in found.rows:
             rows[_text([row[name] for name in keys])] = {n: v for n, v in row.items() if n not in _OWN}
@@ -132,6 +144,16 @@ class Mirror:
         with self._changed:
             self._rows.change(rows, at, replace=found.snapshot)
             self._changed.notify_all()
+
+    def _declared_keys(self) -> tuple[str, ...]:
+        waiting = Patience(self._patience, self._ending)
+        while True:
+            try:
+                return tuple(self._remote.schema["keys"])
+            except QueryError as error:
+                if self._ending.asked:
+                    raise
+                waiting.wait(error)
 
     def _wait(self, reached: Callable[[At], bool], timeout: float | None, given: str | None = None) -> At:
         with self._changed:
@@ -151,7 +173,8 @@ class Mirror:
     def _raise(self) -> None:
         """Raises what has ended the mirror."""
         if self._error is not None:
-            raise self._error
+            # Each raise adds to the traceback.
+            raise self._error.with_traceback(self._traceback)
         if self._ending.asked:
             hint = "another mirror, which goes on from its file"
             raise QueryError("the mirror is closed", reason="not_ready", where=self.table, hint=hint)

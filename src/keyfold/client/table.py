@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from keyfold.client.connection import LOST, Connections, Query
+from keyfold.client.connection import LOST, Connections, Ending, Query
 from keyfold.errors import QueryError
 
 Row = dict[str, Any]
@@ -151,11 +151,12 @@ class RemoteTable:
         until: Any = None,
     ) -> Iterator[Row]:
         """The same rows, one by one while they arrive."""
-        return self._scan(_reading(where, order_by, limit, since, until))
+        return scan(None, self, where, order_by, limit, since=since, until=until)
 
-    def _scan(self, query: Query) -> Iterator[Row]:
+    def _scan(self, query: Query, ending: Ending | None = None) -> Iterator[Row]:
+        path, of_lines = f"{self._path}/rows", [*query, ("format", "ndjson")]
         try:
-            with self._connections.stream(f"{self._path}/rows", [*query, ("format", "ndjson")]) as answer:
+            with self._connections.stream(path, of_lines, ending=ending) as answer:
                 for line in answer:
                     yield json.loads(line)
         except LOST as error:
@@ -163,6 +164,20 @@ class RemoteTable:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.table!r}, {self._connections.url})"
+
+
+def scan(
+    ending: Ending | None,
+    table: RemoteTable,
+    where: Where = None,
+    order_by: str | Sequence[str] | None = None,
+    limit: int | None = None,
+    *,
+    since: Any = None,
+    until: Any = None,
+) -> Iterator[Row]:
+    """The rows of a table, one by one, until another thread ends them."""
+    return table._scan(_reading(where, order_by, limit, since, until), ending)
 
 
 def _reading(

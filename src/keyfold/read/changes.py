@@ -7,7 +7,7 @@ has other batches under the same numbers, and a reader of the old ones must begi
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -20,6 +20,7 @@ from keyfold.errors import HomeUnusable, QueryError
 
 _TEXT: Final = re.compile(r"([0-9]{1,18})(?:e([0-9]{1,18}))?")
 Operation = Literal["upsert", "final", "delete"]
+Shown = Callable[[], Collection[str]]
 
 
 @dataclass(frozen=True)
@@ -73,13 +74,13 @@ class TableChanges:
     """Reads the changes of one table of an app, whose key has these columns."""
 
     def __init__(
-        self, home: AppHome, log: TableLog, name: str, keys: Sequence[str], hidden: Collection[str] = ()
+        self, home: AppHome, log: TableLog, name: str, keys: Sequence[str], shown: Shown | None = None
     ) -> None:
-        self.log, self.name, self._home, self._keys, self._hidden = log, name, home, tuple(keys), hidden
+        self.log, self.name, self._home, self._keys, self._shown = log, name, home, tuple(keys), shown
 
-    def without(self, columns: Collection[str]) -> TableChanges:
-        """The same without some columns that are not of the key."""
-        return TableChanges(self._home, self.log, self.name, self._keys, columns)
+    def of_columns(self, shown: Shown) -> TableChanges:
+        """The same with some columns alone, which are asked for again with each batch: they may change."""
+        return TableChanges(self._home, self.log, self.name, self._keys, shown)
 
     def end(self) -> LogPosition:
         """The position behind the newest batch."""
@@ -137,7 +138,10 @@ class TableChanges:
     def _changes(self, manifest: Manifest, position: LogPosition) -> Iterator[RowChange]:
         try:
             for found in self.log.rows(manifest, "change"):
-                names = visible(name for name in found.schema.names if name not in (OP, *self._hidden))
+                names = visible(name for name in found.schema.names if name != OP)
+                if self._shown is not None:
+                    shown = self._shown()
+                    names = [name for name in names if name in shown]
                 has_before = PREVIOUS in found.schema.names
                 for row in found.to_pylist():
                     yield self._change(row, names, has_before)

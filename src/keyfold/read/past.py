@@ -7,7 +7,7 @@ change of its key up to that batch.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,10 +21,11 @@ from keyfold.engine.log.retention import totals
 from keyfold.engine.log.table_log import TableLog
 from keyfold.errors import QueryError
 from keyfold.read import history
+from keyfold.read.history import KeyChanges
 from keyfold.views.contract import Location, Position, ViewSchema, ViewStore
 from keyfold.views.query.filters import checked_key
 from keyfold.views.reader import TableReader
-from keyfold.views.schema import AT, BATCH
+from keyfold.views.schema import BATCH
 from keyfold.views.stores import LOCAL, views_at
 
 MOST_CHANGES: Final = 200_000
@@ -94,31 +95,34 @@ class PastReader:
     def rows_of_keys(self, keys: Sequence[Sequence[Any]], batch: int) -> list[Row | None]:
         """The rows of some keys as they were after a batch, in their order; None for one without a row."""
         schema = self.store.schema(self.table)
-        wanted = [repr(checked_key(key, schema)) for key in keys]
+        parts = [checked_key(key, schema) for key in keys]
+        wanted = [repr(one) for one in parts]
         now = dict(zip(wanted, self.store.get_many(self.table, keys), strict=True))
         # Nothing has changed these since.
         found = {one: row for one, row in now.items() if row is not None and row[BATCH.name] <= batch}
         if left := {one: row for one, row in now.items() if one not in found}:
-            found |= self._from_log(schema, left, batch)
+            by_text = dict(zip(wanted, parts, strict=True))
+            changes_of = KeyChanges(self.log, schema, by_text, self.name, f"as_of={batch}")
+            found |= self._from_log(changes_of, left, batch)
         return [found.get(one) for one in wanted]
 
-    def _from_log(self, schema: ViewSchema, wanted: Mapping[str, Row | None], batch: int) -> dict[str, Row]:
+    def _from_log(
+        self, changes_of: KeyChanges, wanted: Mapping[str, Row | None], batch: int
+    ) -> dict[str, Row]:
         """The rows of keys by the last change of each up to a batch; what the log can't tell is gone."""
         since = history.since(self.log)
-        found: dict[str, Row | None] = {}
-        # A row of a view that was rebuilt has a later batch than the one that wrote it.
-        later = {key: row[BATCH.name] for key, row in wanted.items() if row is not None}
         first = batch + 1 if since.batch is None else since.batch
-        for manifest in self.log.after(first - 1):
-            for key, row in _rows(self.log, manifest, schema, wanted):
-                if manifest.batch <= batch:
-                    found[key] = row
-                else:
-                    later[key] = min(manifest.batch, later.get(key, manifest.batch))
-        unknown = [later[key] for key in wanted.keys() - found.keys() if key in later]
-        if not self._is_whole(since) and (unknown or batch < first - 1):
-            what, oldest = f"the log does not tell the row after batch {batch}", max([*unknown, first])
-            raise PastGone(what, oldest=oldest, where=self.name, given=f"as_of={batch}")
+        manifests = list(self.log.after(first - 1))
+        found: dict[str, Row | None] = {}
+        for manifest in reversed([one for one in manifests if one.batch <= batch]):
+            if left := wanted.keys() - found.keys():
+                found |= changes_of.rows(manifest, left)
+        if not self._is_whole(since):
+            unknown = {key: row for key, row in wanted.items() if key not in found}
+            later = _first_changes(changes_of, unknown, [one for one in manifests if one.batch > batch])
+            if later or batch < first - 1:
+                what, oldest = f"the log does not tell the row after batch {batch}", max([*later, first])
+                raise PastGone(what, oldest=oldest, where=self.name, given=changes_of.given)
         return {key: row for key, row in found.items() if row is not None}
 
     @contextmanager
@@ -163,21 +167,16 @@ class PastReader:
         return QueryError(what, reason="behind_bound", where=self.name, given=given, hint=hint)
 
 
-def _rows(
-    log: TableLog, manifest: Manifest, schema: ViewSchema, wanted: Container[str]
-) -> Iterator[tuple[str, Row | None]]:
-    """The changes of some keys in a batch, by key: the rows after them, None after a delete."""
-    for found in changes(log, manifest, schema):
-        keys = [column.type.python_values(found.column(column.name)) for column in schema.keys]
-        columns = {column.name: column for column in (*schema.keys, *schema.columns)}
-        for number, parts in enumerate(zip(*keys, strict=True)):
-            key = repr(checked_key(parts, schema))
-            if key in wanted:
-                one = found.slice(number, 1)
-                op = one.column("_op")[0].as_py()
-                values = {name: c.type.python_values(one.column(name))[0] for name, c in columns.items()}
-                yield key, None if op == "delete" else _row(values, manifest)
-
-
-def _row(values: Mapping[str, Any], manifest: Manifest) -> Row:
-    return {**values, BATCH.name: manifest.batch, AT.name: manifest.at}
+def _first_changes(
+    changes_of: KeyChanges, now: Mapping[str, Row | None], manifests: Sequence[Manifest]
+) -> list[int]:
+    """The batches of the first changes of keys, of those that have one in some batches or have a row now."""
+    # A row of a view that was rebuilt has a later batch than the one that wrote it.
+    found = {key: row[BATCH.name] for key, row in now.items() if row is not None}
+    left = set(now)
+    for manifest in manifests:
+        if left:
+            changed = changes_of.rows(manifest, left).keys()
+            left -= changed
+            found |= {key: min(manifest.batch, found.get(key, manifest.batch)) for key in changed}
+    return list(found.values())

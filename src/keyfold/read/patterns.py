@@ -8,26 +8,7 @@ from typing import Any
 
 from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.errors import QueryError
-
-
-@dataclass(frozen=True)
-class PatternStep:
-    """A step: its name with its repetition, and the condition of its rows."""
-
-    name: str
-    condition: str
-
-
-@dataclass(frozen=True)
-class PatternArrow:
-    """That one step may follow another."""
-
-    source: int | None
-    """The number of a step; null is the begin."""
-    target: int | None
-    """The number of a step; null is the match."""
-    words: str
-    """How: `>>` (the next row that fits), `then` (the very next row), `any`; and what must not come."""
+from keyfold.plan.describe.pattern_graph import PatternArrow, PatternStep
 
 
 @dataclass(frozen=True)

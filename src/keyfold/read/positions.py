@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from keyfold.engine.log.readers import Use, read_upto
+from keyfold.engine.log.readers import read_upto, recorded
 from keyfold.engine.storage import contents
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.plan.validate.sinks import HISTORY
@@ -73,9 +73,7 @@ def followers(home: AppHome, table: str) -> Iterator[Follower]:
 def readers(home: AppHome, table: str) -> Iterator[Follower]:
     """The tables that read a table."""
     for reader in contents.readers(home, table):
-        inputs = home.table(reader).storage.list("inputs")
-        for name in (one for one in inputs if one.partition("-")[2] == table):
-            use = Use(reader, int(name.partition("-")[0]), table)
+        for use in recorded(reader, home.table(reader), [table]):
             yield Follower("table", reader, read_upto(home, use))
 
 

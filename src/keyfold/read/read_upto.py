@@ -7,12 +7,11 @@ own query has positions in turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from keyfold.engine.log import readers
-from keyfold.engine.log.readers import Use
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.engine.storage.source_offsets import MessagesOffset, SourceOffset, parse_offset
@@ -55,18 +54,10 @@ def _collect(home: AppHome, stored: StoredApp, name: str, of: TableHome, batch: 
     found.streams |= {*table.streams, *table.shared} if name in stored.tables else {name}
     offsets = _offsets(of, name, batch) if batch >= 0 else []
     found.sources += [one.next for one in offsets if isinstance(one, MessagesOffset)]
-    for use in _uses(name, of, {*table.tables, *table.shared}, table.shared):
+    for use in readers.recorded(name, of, table.tables, table.shared):
         read = readers.offset_among(use, of, offsets)
         upstream = use.upstream(home)
         _collect(home, stored, use.table, upstream, _without_changes(upstream, read), found)
-
-
-def _uses(name: str, of: TableHome, read: set[str], streams: Sequence[str]) -> Iterator[Use]:
-    for directory in of.storage.list("inputs"):
-        number, _, upstream = directory.partition("-")
-        # The directories of what an earlier definition read may be there still.
-        if number.isdecimal() and upstream in read:
-            yield Use(name, int(number), upstream, stream=upstream in streams)
 
 
 def _offsets(home: TableHome, name: str, batch: int) -> list[SourceOffset]:

@@ -77,13 +77,13 @@ def require_tokens(host: str, home: Path, *, insecure: bool, others: Sequence[st
     if is_loopback(host) and not others:
         return None
     if insecure:
-        return f"--insecure: everybody who reaches {host} can read all rows of {home} without a token"
+        return f"--insecure: everybody who reaches {host} can read all rows of {home} while it has no tokens"
     if not tokens_of(home):
         raise BadOption(
             "others than this machine could read the home, which has no tokens",
             where=home,
             given=" ".join((f"--host {host}", *(f"--allowed-host {one}" for one in others))),
-            hint=f"keyfold token create NAME --home {home}; or --insecure, to serve everybody",
+            hint=f"keyfold token create NAME --home {home}; or --insecure, to serve everybody until then",
         )
     return None
 

@@ -95,7 +95,7 @@ class Endpoint:
         etag = call.view.etag if route.cached else None
         if etag is not None:
             headers["etag"] = etag
-            headers["vary"] = "accept"
+            headers["vary"] = freshness.VARY
             if freshness.matches(etag, known):
                 return Response(status_code=304, headers=headers)
         found = route.handle(call)

@@ -50,6 +50,8 @@ AS_OF: Final = Parameter(
 """What routes of rows accept."""
 PARAMETERS: Final = (AT_LEAST, AFTER, WAIT, MAX_AGE)
 """What every route of a table accepts."""
+VARY: Final = "accept, authorization, cookie"
+"""What an answer with an ETag depends on beside its address: the format, and who asks."""
 _POLL: Final = 0.005
 _SLOWEST_POLL: Final = 0.1
 

@@ -14,7 +14,12 @@ def key_parts(raw_path: bytes) -> list[str]:
     """What follows `/keys/` in an address, before its percent-encoding is undone: a part may have a slash."""
     parts = raw_path.split(b"/")
     # ['', 'api', 'apps', app, 'tables', table, 'keys', ...], or ['', 'api', 'tables', table, 'keys', ...]
-    start = 7 if parts[2:3] == [b"apps"] else 5
+    head = [unquote_to_bytes(part) for part in parts[:7]]
+    start = 7 if head[2:3] == [b"apps"] else 5
+    if head[start - 1 : start] != [b"keys"] or any(b"/" in part for part in head[:start]):
+        # The route was found in the decoded address, which has other parts than this one.
+        what, given = "only keys may have %2F in an address", raw_path.decode("ascii", "replace")
+        raise QueryError(what, reason="not_found", given=given)
     return [_text(part) for part in parts[start:]]
 
 

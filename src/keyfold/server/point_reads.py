@@ -21,7 +21,7 @@ from keyfold.server.route import IN_SCOPE
 from keyfold.server.routes.keys import GET_ROW
 
 _MEDIA: Final = (b"content-type", JSON.encode())
-_VARY: Final = (b"vary", b"accept")
+_VARY: Final = (b"vary", freshness.VARY.encode())
 
 
 class PointReads:

@@ -70,6 +70,11 @@ REJECTING = Rejecting(batch=6, rejected=90, share=0.9, reason="key a is null")
 HELD = SlowestPartition(stream="orders", partition="orders-2", newest=NOW, since=NOW)
 UNEVEN = {"orders-0": 9_500, "orders-1": 500}
 LOOKUP = LookupStatus(rows=5, loaded=NOW, version=1, error="names.csv is gone")
+CHANGES = {"changes": {"table": "orders", "previous": False}}
+EVENTS = {"changes": {"table": "orders", "previous": True}}
+ENRICH = {"enrich": {"table": "users", "as_of": "arrival", "on_update": False}}
+UPDATED = {"enrich": {"table": "users", "as_of": "arrival", "on_update": True}}
+
 SAID: dict[str, tuple[Facts, list[tuple[str, str]]]] = {
     "nothing": (facts(), []),
     "failed": (
@@ -121,6 +126,19 @@ SAID: dict[str, tuple[Facts, list[tuple[str, str]]]] = {
     "growth of last rows": (
         facts(declared={"window": {"kind": "last"}}, keys=[10_000, 11_000, 12_000]),
         [("hint", "has no ttl")],
+    ),
+    "growth of a processor's table": (
+        facts(declared={"process": {"mode": "update"}}, keys=[10_000, 11_000, 12_000]),
+        [],
+    ),
+    "growth of a table of a table": (facts(declared={"input": [CHANGES]}, keys=[10_000, 11_000, 12_000]), []),
+    "growth of a table of events": (
+        facts(declared={"input": [EVENTS, ENRICH]}, keys=[10_000, 11_000, 12_000]),
+        [("hint", "has no ttl")],
+    ),
+    "growth of a join with a table": (
+        facts(declared={"input": [{"union": [[EVENTS, UPDATED]]}]}, keys=[10_000, 11_000, 12_000]),
+        [],
     ),
     "hardly any growth": (facts(declared={"ttl": None}, keys=[100_000, 100_001, 100_002]), []),
     "no savepoint": (facts(savepoints=()), [("hint", "has no savepoint")]),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,14 @@ import pytest
 
 from keyfold.engine.internal_columns import OP
 from keyfold.engine.log import retention
+from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import QueryError
-from keyfold.read import open_home, past
+from keyfold.read import history, open_home, past
 from keyfold.read.past import PastGone, PastReader
 from keyfold.views.contract import ViewSchema
+from keyfold.views.query.filters import checked_key
 from tests.cli.conftest import AT, columns, make_app
 from tests.log_files import publish
 
@@ -192,6 +195,78 @@ def test_more_changes_than_are_folded_are_refused(
     with pytest.raises(QueryError, match="had 6 changes until batch 2; at most 5") as caught:
         rows_of(reader, 2)
     assert caught.value.reason == "too_large"
+
+
+def test_keys_are_searched_from_the_batch_back_until_all_are_known(
+    reader: PastReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    found_in = history.changes
+
+    def counted(log: TableLog, manifest: Manifest, schema: ViewSchema) -> Any:
+        asked.append(manifest.batch)
+        return found_in(log, manifest, schema)
+
+    monkeypatch.setattr(history, "changes", counted)
+    assert keys_of(reader, 2, "b") == [None]
+    assert asked == [2]
+    monkeypatch.setattr(history, "MOST_CHANGES", 3)
+    (row,) = keys_of(reader, 2, "a")
+    assert (row and row["n"], asked) == (2, [2, 2, 1])
+    monkeypatch.setattr(history, "MOST_CHANGES", 2)
+    with pytest.raises(QueryError, match="among more than 2 changes") as caught:
+        keys_of(reader, 2, "a")
+    assert (caught.value.reason, caught.value.given) == ("too_large", "as_of=2")
+
+
+def test_only_the_changes_of_a_key_become_values(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.commit(*((f"k{n}", n) for n in range(1000)))
+    table.commit(("k7", 8), ("k8", None))
+    checked: list[Any] = []
+
+    def counted(key: Any, schema: ViewSchema) -> list[Any]:
+        checked.append(key)
+        return checked_key(key, schema)
+
+    for module in (past, history):
+        monkeypatch.setattr(module, "checked_key", counted, raising=False)
+    with open_home(table.home.path.parent) as home:
+        rows = keys_of(home.app("shop").past("t"), 4, "k7", "k8", "none")
+    assert [row and row["n"] for row in rows] == [7, 8, None]
+    assert len(checked) <= 3 + 2
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "other"),
+    [
+        ("string", "ä", "a"),
+        ("long", 7, 70),
+        ("double", 1.5, float("nan")),
+        ("double", float("nan"), 1.5),
+        ("decimal(9,2)", Decimal("7.50"), Decimal("7.51")),
+        ("boolean", True, False),
+        ("date", date(2026, 1, 1), date(2026, 1, 2)),
+        ("timestamp", AT, AT + timedelta(microseconds=1)),
+        ("timestamp_ntz", AT.replace(tzinfo=None), datetime(2026, 1, 1)),
+        ("binary", b"\x00", b"\x01"),
+    ],
+)
+def test_keys_of_every_type_have_a_past(tmp_path: Path, type_: str, value: Any, other: Any) -> None:
+    schema = ViewSchema("t", columns(k=type_), columns(n="long"))
+    home = AppHome(tmp_path / "home" / "shop")
+    make_app(home, {schema: []})
+    fields = pa.schema([(OP, pa.string()), *((f.name, f.type) for f in list(schema.arrow)[1:])])
+    with home.views.open(read_only=False) as views:
+        for batch, n in enumerate((1, 2)):
+            rows = [{OP: "upsert", "k": key, "n": n * sign} for key, sign in ((value, 1), (other, -1))]
+            made = pa.RecordBatch.from_pylist(rows, schema=fields)
+            log = TableLog(home.table("t").log_files)
+            publish(log, batch, {"change": rows}, schema=fields, at=AT, previous=batch - 1 if batch else None)
+            with views.batch("t", batch, AT) as writer:
+                writer.apply(made)
+    with open_home(tmp_path / "home") as opened:
+        found = opened.app("shop").past("t").rows_of_keys([[value], [other]], 0)
+    assert [row and row["n"] for row in found] == [1, -1]
 
 
 @pytest.mark.parametrize("text", ["", "-1", "x", "1.5", "2026-13-01", "٣", "9" * 19])

@@ -8,7 +8,7 @@ than the table has a snapshot there until its first batches are committed.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,6 +59,21 @@ def readers(spec: AppSpec, table: str) -> list[Use]:
     return [use for reader in spec.tables for use in uses(reader) if use.table == table]
 
 
+def recorded(
+    reader: str, home: TableHome, tables: Collection[str], streams: Collection[str] = ()
+) -> list[Use]:
+    """The uses that have a directory, of these tables and streams alone, by number.
+
+    The directories of what an earlier definition read may be there still.
+    """
+    found = []
+    for directory in home.storage.list("inputs"):
+        number, _, table = directory.partition("-")
+        if number.isdecimal() and (table in tables or table in streams):
+            found.append(Use(reader, int(number), table, stream=table in streams))
+    return sorted(found, key=lambda use: use.number)
+
+
 def record(use: Use, home: TableHome, positions: Sequence[int]) -> None:
     """Records where the offset log of a reader's query has the offsets of a use."""
     document = {"layout": LAYOUT, "positions": list(positions)}
@@ -103,14 +118,15 @@ def offset(use: Use, home: TableHome, batch: int | None) -> int:
 
 def offset_among(use: Use, home: TableHome, offsets: Sequence[SourceOffset]) -> int:
     """The offset of a use among those of all sources of its reader; without one, that of its snapshot."""
-    mine = [offsets[at] for at in _positions(use, home)] if offsets else []
+    mine = [offsets[at] for at in positions(use, home)] if offsets else []
     found = [offset.batch for offset in mine if isinstance(offset, BatchOffset)]
     return min(found) if found else _snapshot(use, home)
 
 
-def _positions(use: Use, home: TableHome) -> list[int]:
+def positions(use: Use, home: TableHome) -> list[int]:
+    """Where the offset log of a reader's query has the offsets of a use; nowhere before its first batch."""
     try:
-        return list(json.loads(use.directory(home).read("use.json"))["positions"])
+        return [int(at) for at in json.loads(use.directory(home).read("use.json"))["positions"]]
     except FileNotFoundError:
         return []
 

@@ -13,6 +13,7 @@ from keyfold.engine.savepoint.manifest import FILE as MANIFEST
 from keyfold.engine.savepoint.manifest import SavedFile, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.fault_points import FaultPoint, reached
 
 
@@ -61,8 +62,8 @@ def _put_back_views(home: AppHome, savepoint: Savepoint, entry: dict[str, Any]) 
 
 
 def _put_back_plan(home: AppHome, savepoint: Savepoint, entry: dict[str, Any]) -> None:
-    saved = Savepoints(home).plan(savepoint.name)
     now = home.read_plan()
+    saved = _still_private(Savepoints(home).plan(savepoint.name), now)
     if entry["whole"] or not now.exists:
         home.write_plan(saved)
         return
@@ -71,3 +72,16 @@ def _put_back_plan(home: AppHome, savepoint: Savepoint, entry: dict[str, Any]) -
     declared = {name: one for name, one in saved.declared_tables.items() if name in entry["tables"]}
     now = now.with_tables({**now.tables, **tables})
     home.write_plan(now.with_declared({**now.declared_tables, **declared}))
+
+
+def _still_private(saved: StoredApp, now: StoredApp) -> StoredApp:
+    """The saved declaration with the columns that became private since.
+
+    The views that come back do not know of these, and are read until the next start declares them anew.
+    """
+    declared = dict(saved.declared_tables)
+    for name, one in declared.items():
+        private = (now.declared_tables.get(name) or {}).get("private")
+        if private:
+            declared[name] = {**one, "private": list(dict.fromkeys((*(one.get("private") or ()), *private)))}
+    return saved.with_declared(declared)

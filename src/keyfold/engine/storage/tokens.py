@@ -29,6 +29,7 @@ ROLES: Final[tuple[Role, ...]] = ("reader", "operator", "admin")
 FILE: Final = "tokens.json"
 PREFIX: Final = "kf_"
 """With which every token begins, so that scanners for secrets find it."""
+_SHA256: Final = re.compile("[0-9a-f]{64}")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -127,7 +128,10 @@ def _after(now: datetime, lasts: timedelta) -> datetime:
 
 
 def _role(given: str) -> Role:
-    return next(one for one in ROLES if one == given)
+    for one in ROLES:
+        if one == given:
+            return one
+    raise ValueError(f"unknown role {given!r}")
 
 
 @contextmanager
@@ -150,18 +154,25 @@ def _entry(token: Token) -> dict[str, Any]:
 
 
 def _token(found: Mapping[str, Any]) -> Token:
-    tables = found["tables"]
+    tables, name, sha256 = found["tables"], found["name"], found["sha256"]
+    if not isinstance(name, str) or not (tables is None or isinstance(tables, list)):
+        raise ValueError(f"not a token: {name!r}")
+    if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
+        raise ValueError(f"token {name} has no SHA-256")
     return Token(
-        found["name"],
+        name,
         _role(found["role"]),
         None if tables is None else tuple(str(one) for one in tables),
-        str(found["sha256"]),
-        datetime.fromisoformat(found["created"]),
-        _moment(found["expires"]),
+        sha256,
+        _moment(found["created"]),
+        None if found["expires"] is None else _moment(found["expires"]),
         found["by"],
-        _moment(found["revoked"]),
+        None if found["revoked"] is None else _moment(found["revoked"]),
     )
 
 
-def _moment(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)
+def _moment(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError(f"a time without its offset from UTC: {text}")
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from keyfold.plan import durations
-from keyfold.plan.describe.pattern_graph import Follows, pattern_graph
+from keyfold.plan.describe.pattern_graph import PatternArrow, pattern_graph
 from keyfold.plan.pattern.syntax import PatternSpec
 
 
@@ -23,7 +23,7 @@ def pattern_lines(name: str, pattern: PatternSpec, label: Callable[..., str]) ->
     ]
 
 
-def _line(name: str, follows: Follows, label: Callable[..., str]) -> str:
+def _line(name: str, follows: PatternArrow, label: Callable[..., str]) -> str:
     source = "begin" if follows.source is None else follows.source
     target = "end" if follows.target is None else follows.target
     arrow = f"-->|{label(follows.words)}|" if follows.words else "-->"

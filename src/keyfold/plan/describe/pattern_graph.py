@@ -11,28 +11,31 @@ from keyfold.plan.pattern.syntax import CONTIGUITY_SYNTAX, Atom, PatternSpec, Re
 
 
 @dataclass(frozen=True)
-class Step:
-    """A step as declared: its name with its repetition, and its condition; a second "a" is "a (2)"."""
+class PatternStep:
+    """A step: its name with its repetition, and the condition of its rows; a second "a" is "a (2)"."""
 
     name: str
     condition: str
 
 
 @dataclass(frozen=True)
-class Follows:
-    """That one step may follow another: numbers of steps; None is the begin, or the match."""
+class PatternArrow:
+    """That one step may follow another."""
 
     source: int | None
+    """The number of a step; null is the begin."""
     target: int | None
+    """The number of a step; null is the match."""
     words: str
+    """How: `>>` (the next row that fits), `then` (the very next row), `any`; and what must not come."""
 
 
 @dataclass(frozen=True)
 class PatternGraph:
     """The steps, and which may follow which; the repetitions of a step are one node."""
 
-    steps: tuple[Step, ...]
-    follows: tuple[Follows, ...]
+    steps: tuple[PatternStep, ...]
+    follows: tuple[PatternArrow, ...]
 
 
 def pattern_graph(pattern: PatternSpec) -> PatternGraph:
@@ -41,14 +44,14 @@ def pattern_graph(pattern: PatternSpec) -> PatternGraph:
     return PatternGraph(tuple(_steps(pattern.sequence)), tuple(dict.fromkeys(_follows(made))))
 
 
-def _steps(sequence: Sequence) -> list[Step]:
+def _steps(sequence: Sequence) -> list[PatternStep]:
     found: Counter[str] = Counter()
     steps = []
     for step, times in _ordered_steps(sequence):
         found[step.name.lower()] += 1
         nth = found[step.name.lower()]
         title = f"{step.name}{times}{f' ({nth})' if nth > 1 else ''}"
-        steps.append(Step(title, "any row" if step.condition is None else expr_words(step.condition)))
+        steps.append(PatternStep(title, "any row" if step.condition is None else expr_words(step.condition)))
     return steps
 
 
@@ -60,12 +63,12 @@ def _ordered_steps(sequence: Sequence, times: str = "") -> list[tuple[Atom, str]
     return [found for part in parts(sequence) for found in _ordered_steps(part, own)]
 
 
-def _follows(made: Automaton) -> list[Follows]:
-    found = [Follows(None, made.written[first.target], "") for first in made.initial]
+def _follows(made: Automaton) -> list[PatternArrow]:
+    found = [PatternArrow(None, made.written[first.target], "") for first in made.initial]
     for number, transitions in zip(made.written, made.transitions, strict=True):
         for transition in transitions:
             target = None if transition.target == ACCEPT else made.written[transition.target]
-            found.append(Follows(number, target, _words(made, transition)))
+            found.append(PatternArrow(number, target, _words(made, transition)))
     return found
 
 

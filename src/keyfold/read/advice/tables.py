@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from keyfold.plan.table_keys import CLOSING
 from keyfold.read.advice.facts import Advice, Facts, of_failure
+from keyfold.read.explain.lineage import steps_of_tables
 from keyfold.read.metrics import TableStatus
 from keyfold.read.trends import TrendPoint
 
@@ -95,7 +96,7 @@ def _followers(facts: Facts, table: str, name: str) -> Iterator[Advice]:
 
 def _growing(facts: Facts, table: str, name: str) -> Iterator[Advice]:
     declared = facts.stored.declared_tables.get(table)
-    if declared is None or _is_bounded(declared):
+    if declared is None or _is_bounded(declared) or not _takes_ttl(declared):
         return
     points = [one for one in facts.trends.tables.get(table, ()) if one.keys is not None]
     growth = _growth(points)
@@ -111,6 +112,16 @@ def _is_bounded(declared: Mapping[str, Any]) -> bool:
     """Whether something lets go of the table's state; of a pattern it is within=."""
     window = declared.get("window") or {}
     return bool(declared.get("ttl") or declared.get("pattern") or window.get("kind") in CLOSING)
+
+
+def _takes_ttl(declared: Mapping[str, Any]) -> bool:
+    """Whether the table can have ttl=: no processor has it, nor a table of rows that may be retracted."""
+    if declared.get("process"):
+        return False
+    steps = [next(iter(step.items())) for step in steps_of_tables(declared.get("input") or ())]
+    return not any(
+        value.get("on_update") if what == "enrich" else not value.get("previous") for what, value in steps
+    )
 
 
 def _growth(points: Sequence[TrendPoint]) -> tuple[float, int] | None:

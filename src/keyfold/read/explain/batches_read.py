@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from keyfold.engine.log import readers
+from keyfold.engine.log.readers import Use
 from keyfold.engine.storage.layout import TableHome
 from keyfold.engine.storage.source_offsets import BatchOffset, SourceOffset
 
@@ -26,38 +27,24 @@ _UNKNOWN: Final = "the positions of the batch before are no longer recorded"
 
 
 def batches_read(
-    table: TableHome, now: Sequence[SourceOffset], before: Sequence[SourceOffset] | None
-) -> list[BatchesRead]:
-    """What a batch read of each log; `now` are its offsets, `before` those of the batch before it."""
-    return list(_read(table, now, before))
+    use: Use, table: TableHome, now: Sequence[SourceOffset], before: Sequence[SourceOffset] | None
+) -> BatchesRead | None:
+    """What a batch read of a log; `now` are its offsets, `before` those of the batch before it.
 
-
-def _read(
-    table: TableHome, now: Sequence[SourceOffset], before: Sequence[SourceOffset] | None
-) -> Iterator[BatchesRead]:
-    for name, positions in _uses(table):
-        upto = [one.batch for at in positions if isinstance(one := _at(now, at), BatchOffset)]
-        if not upto:
-            # A source that has had no input yet.
-            yield BatchesRead(name, 0, -1)
-            continue
-        if before is None:
-            yield BatchesRead(name, None, max(upto), _UNKNOWN)
-            continue
-        after = [one.batch for at in positions if isinstance(one := _at(before, at), BatchOffset)]
-        yield BatchesRead(name, min(after, default=-1) + 1, max(upto))
+    None if it is not recorded where these are.
+    """
+    positions = readers.positions(use, table)
+    if not positions:
+        return None
+    upto = [one.batch for at in positions if isinstance(one := _at(now, at), BatchOffset)]
+    if not upto:
+        # A source that has had no input yet.
+        return BatchesRead(use.table, 0, -1)
+    if before is None:
+        return BatchesRead(use.table, None, max(upto), _UNKNOWN)
+    after = [one.batch for at in positions if isinstance(one := _at(before, at), BatchOffset)]
+    return BatchesRead(use.table, min(after, default=-1) + 1, max(upto))
 
 
 def _at(offsets: Sequence[SourceOffset], position: int) -> SourceOffset | None:
     return offsets[position] if position < len(offsets) else None
-
-
-def _uses(table: TableHome) -> Iterator[tuple[str, list[int]]]:
-    """The logs that a table reads, with the positions of their offsets; see `engine.log.readers`."""
-    storage = table.storage
-    for directory in storage.list("inputs"):
-        try:
-            positions = json.loads(storage.read(f"inputs/{directory}/use.json"))["positions"]
-        except FileNotFoundError:
-            continue
-        yield directory.partition("-")[2], [int(at) for at in positions]

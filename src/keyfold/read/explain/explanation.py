@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal
 
+from keyfold.engine.log import readers
 from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import AppHome
@@ -106,12 +107,16 @@ def _inputs(
     now = [parse_offset(one) for one in manifest.offsets]
     declared = home.read_plan().declared_tables.get(table) or {}
     sources = lineage.reads(declared)
-    logs = batches_read(table_home, now, before)
+    names = {kind: {one.name for one in sources if one.kind == kind} for kind in ("table", "stream")}
+    uses = readers.recorded(table, table_home, names["table"], names["stream"])
+    steps = []
     for read in sources:
-        known = next((one for one in logs if one.name == read.name), None)
-        if known is not None:
+        use = lineage.use_of(read, sources, uses)
+        known = None if use is None else batches_read(use, table_home, now, before)
+        if known is None:
+            steps.append(read.words)
+        else:
             yield _of_log(home, known, read, declared, key)
-    steps = [read.words for read in sources if all(one.name != read.name for one in logs)]
     of_others = steps[0] if len(steps) == 1 else ()
     yield from _topics(now, before, of_others)
     yield from _files(table_home, now, before, of_others)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from keyfold.engine.log.readers import Use
 from keyfold.plan.table_keys import BOUNDS
 
 _COLUMN: Final = re.compile(r"\s*(?:`([^`]+)`|([A-Za-z_]\w*))\s*")
@@ -22,6 +23,8 @@ class Read:
     """stream or table"""
     name: str
     steps: tuple[Step, ...] = ()
+    number: int = -1
+    """The number of the use of a table's log, see `engine.log.readers`."""
 
     @property
     def words(self) -> list[str]:
@@ -41,7 +44,17 @@ class Read:
 
 def reads(table: Mapping[str, Any]) -> list[Read]:
     """The sources of a declared table; a lookup is none, since its rows make no batch."""
-    return list(_of(table.get("input") or ()))
+    pipeline = table.get("input") or ()
+    return list(_of(pipeline, [id(step) for step in steps_of_tables(pipeline)]))
+
+
+def use_of(read: Read, sources: Sequence[Read], uses: Sequence[Use]) -> Use | None:
+    """The use that a read of a log is, among those of its table, which are in order."""
+    if read.kind == "table":
+        return next((use for use in uses if (use.number, use.table) == (read.number, read.name)), None)
+    # Streams are numbered behind the tables, each once.
+    first = max((one.number for one in sources), default=-1) + 1
+    return next((use for use in uses if use.stream and use.table == read.name and use.number >= first), None)
 
 
 def key_columns(table: Mapping[str, Any]) -> dict[str, str]:
@@ -55,7 +68,19 @@ def is_windowed(table: Mapping[str, Any], key: Sequence[str]) -> bool:
     return table.get("window") is not None and len(key) == len(key_columns(table)) + len(BOUNDS)
 
 
-def _of(pipeline: Sequence[Step]) -> Iterator[Read]:
+def steps_of_tables(pipeline: Sequence[Step]) -> Iterator[Step]:
+    """The steps that read a table, in the order of `plan.tree.reads`: a step comes before its input."""
+    for step in reversed(pipeline):
+        ((what, value),) = step.items()
+        if what in ("changes", "enrich"):
+            yield step
+        for arm in value if what == "union" else ():
+            yield from steps_of_tables(arm)
+        for side in ("left", "right") if what == "join" else ():
+            yield from steps_of_tables(value[side])
+
+
+def _of(pipeline: Sequence[Step], of_tables: Sequence[int]) -> Iterator[Read]:
     for number, step in enumerate(pipeline):
         after = tuple(pipeline[number + 1 :])
         ((what, value),) = step.items()
@@ -63,14 +88,14 @@ def _of(pipeline: Sequence[Step]) -> Iterator[Read]:
             case "stream":
                 yield Read("stream", value, after)
             case "changes":
-                yield Read("table", value["table"], after)
+                yield Read("table", value["table"], after, of_tables.index(id(step)))
             case "enrich" if value.get("as_of") == "arrival":
-                yield Read("table", value["table"], (step, *after))
+                yield Read("table", value["table"], (step, *after), of_tables.index(id(step)))
             case "union":
-                yield from (_with(read, after) for arm in value for read in _of(arm))
+                yield from (_with(read, after) for arm in value for read in _of(arm, of_tables))
             case "join":
                 for side in ("left", "right"):
-                    yield from (_with(read, (step, *after)) for read in _of(value[side]))
+                    yield from (_with(read, (step, *after)) for read in _of(value[side], of_tables))
 
 
 def _with(read: Read, after: tuple[Step, ...]) -> Read:

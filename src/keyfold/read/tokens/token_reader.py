@@ -30,11 +30,15 @@ class TokenReader:
         self._looked = -_LOOK_SECONDS
         self._version: object = None
         self._known: tuple[Token, ...] = ()
+        self._had_some = False
 
     @property
     def any(self) -> bool:
-        """Whether the home has tokens, also revoked ones."""
-        return bool(self._tokens())
+        """Whether the home has tokens, also revoked ones, or had some since this reads it.
+
+        A file that goes away, with a mount or by mistake, opens nothing: that takes a new start.
+        """
+        return bool(self._tokens()) or self._had_some
 
     def find(self, text: str) -> Token | None:
         """The token of a text, also one that no longer opens anything."""
@@ -54,6 +58,7 @@ class TokenReader:
                 # An error leaves the version as it was, so that the next request meets it too.
                 self._known = tuple(tokens.read(self._home).values())
                 self._version = version
+                self._had_some = self._had_some or bool(self._known)
             self._looked = time.monotonic()
             return self._known
 
@@ -62,4 +67,7 @@ class TokenReader:
             found = os.stat(self._file)
         except FileNotFoundError:
             return "missing"
+        except OSError:
+            # Reading it says why.
+            return object()
         return found.st_ino, found.st_mtime_ns, found.st_size

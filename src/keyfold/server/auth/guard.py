@@ -56,14 +56,14 @@ class Guard:
             if message["type"] == "http.response.start":
                 message["headers"] = _with_headers(message.get("headers", ()))
             elif found is not None and message.get("more_body"):
-                # An answer may take as long as a feed; a token may be revoked meanwhile.
+                # An answer may take as long as a feed; a token may be revoked meanwhile, or the first made.
                 self._require_still(scope, found)
             await send(message)
 
         await app(scope, receive, sent)
 
     def _admitted(self, scope: Scope) -> tuple[ASGIApp, Access | None]:
-        """What answers a request, and who sends it if a token says so."""
+        """What answers a request, and who sends it where that matters."""
         try:
             self._refuse_long(scope)
             self._refuse_others(scope)
@@ -72,12 +72,12 @@ class Guard:
                 self._count(scope, None)
                 return self._sign_in, None
             if path == OPEN:
-                self._count(scope, None)
+                # Not counted: whoever asks whether the server is there is not to hear that it is busy.
                 return self._app, None
             found = self._access(scope)
             self._count(scope, found)
             access.remember(scope, found)
-            return self._app, None if found.token is None else found
+            return self._app, found
         except Exception as error:
             # Whatever it is, nobody gets in, and the answer is protected like all others.
             if _may_sign_in(scope, error):
@@ -101,7 +101,7 @@ class Guard:
             )
 
     def _require_still(self, scope: Scope, found: Access) -> None:
-        if credentials.access_of(scope, self._tokens, needed=True) != found:
+        if credentials.access_of(scope, self._tokens, needed=self._policy.needs_token) != found:
             raise QueryError("the token has another scope now", reason="unauthorized")
 
     def _refuse_long(self, scope: Scope) -> None:
@@ -124,7 +124,7 @@ class Guard:
                 host = value.lower()
             elif name == b"origin":
                 origins.append(value)
-        if host is None or (self._policy.hosts is not None and host not in self._policy.hosts):
+        if host is None or not self._policy.knows(host):
             raise _forbidden("this server has another name", host, self._policy.hosts)
         own = [b"%s://%s" % (scheme, one) for one in self._same(host) for scheme in self._policy.schemes]
         for origin in origins:
@@ -132,7 +132,7 @@ class Guard:
                 raise _forbidden("pages of other origins may not read this server", origin, own)
 
     def _same(self, host: bytes) -> Iterable[bytes]:
-        return (host,) if self._policy.hosts is None else self._policy.hosts
+        return (host,) if self._policy.hosts is None else {host, *self._policy.hosts}
 
 
 def _with_headers(own: Iterable[Any]) -> list[Any]:

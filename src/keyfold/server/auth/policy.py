@@ -15,8 +15,8 @@ LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 """The names under which a browser may reach a server of this machine's own address."""
 RATE: Final = 100.0
 """Requests per second from one token or address, where others than this machine may ask."""
+_PORT: Final = re.compile(rb":[0-9]{1,5}$")
 _RATE: Final = re.compile(r"\s*([0-9]{1,7})\s*(?:requests?)?\s*/\s*(s|second|m|minute)\s*")
-
 _HOST: Final = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 
 
@@ -25,13 +25,17 @@ class Policy:
     """What the guard checks beside tokens."""
 
     hosts: frozenset[bytes] | None
-    """The values that a Host header may have; None for any."""
+    """The values that a Host header may have, with `*` for any port; None for any."""
     schemes: tuple[bytes, ...] = (b"http",)
     """Those of the origin of its own pages."""
     needs_token: bool = False
     """Whether a token is needed even if the home has none."""
     rate: float | None = None
     """Requests per second from one token or address; None for any number."""
+
+    def knows(self, host: bytes) -> bool:
+        """Whether the server has that name, the value of a Host header in lower case."""
+        return self.hosts is None or host in self.hosts or _PORT.sub(b":*", host) in self.hosts
 
     @property
     def secure(self) -> bool:
@@ -59,12 +63,15 @@ def policy_of(
 def hosts_of(
     host: str, port: int, allowed: Iterable[str] = (), schemes: Sequence[bytes] = (b"http",)
 ) -> frozenset[bytes]:
-    """The values that a Host header may have; `allowed`: other names, with any port unless they have one."""
+    """The values that a Host header may have; `allowed`: other names, with any port unless they have one.
+
+    A proxy may listen on a port of its own.
+    """
     names = {f"[{host}]" if ":" in host else host, *(LOOPBACK if is_loopback(host) or allowed else ())}
     usual = {80: b"http", 443: b"https"}.get(port)
     with_port = {f"{name}:{port}" for name in names}
     others = {_host_name(one) for one in allowed}
-    others |= {f"{one}:{port}" for one in others if not re.search(r":[0-9]+$", one)}
+    others |= {f"{one}:*" for one in others if not _PORT.search(one.encode())}
     plain = names if usual in schemes else ()
     return frozenset(name.lower().encode() for name in (*with_port, *plain, *others))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from keyfold.errors import QueryError, choice, did_you_mean
 from keyfold.read import AppReader
@@ -33,6 +33,12 @@ from keyfold.server.granted.views import GrantedViews
 from keyfold.views.contract import Position
 from keyfold.views.reader import TableReader, Wait
 
+_NOT_READ: Final = "the position is not one of what the table reads"
+_WHY_NOT: Final = {
+    "behind_bound": "the view does not show this position yet",
+    "gone": "the position is one of before a reset or restore",
+}
+
 
 class GrantedApp(AppReader):
     """Reads another app. Each public name of `AppReader` is here: a test finds one that is only inherited."""
@@ -41,6 +47,7 @@ class GrantedApp(AppReader):
         # Not that of the base class: what it keeps is not for this reader.
         self.whole, self._access = app, access
         self._granted: GrantedViews | None = None
+        self._declared: tuple[object, Mapping[str, frozenset[str]]] | None = None
 
     @property
     def name(self) -> str:
@@ -50,7 +57,7 @@ class GrantedApp(AppReader):
     def views(self) -> GrantedViews:
         store, known = self.whole.views, self._granted
         if known is None or known.store is not store:
-            known = self._granted = GrantedViews(store, self.name, self._access)
+            known = self._granted = GrantedViews(store, self.name, self._access, self._declared_private)
         return known
 
     def close(self) -> None:
@@ -120,13 +127,15 @@ class GrantedApp(AppReader):
             raise self._unknown(table, list(self.names.tables))
         for one in positions:
             if isinstance(one, TablePosition) and not self._access.reads(one.app, one.table):
-                what = "the position is of a table that this one does not read"
-                raise QueryError(what, where=f"{self.name}.{table}", given=f"after={one}")
+                raise QueryError(_NOT_READ, where=f"{self.name}.{table}", given=f"after={one}")
         try:
             return self.whole.behind(table, at, positions)
         except QueryError as error:
-            # Its hint may name the tables that this one reads.
-            raise QueryError(error.what, reason=error.reason, where=error.where, given=error.given) from None
+            # Its text and hint may name the tables that this one reads.
+            what, where = error.what, error.where
+            if self._access.tables is not None:
+                what, where = _WHY_NOT.get(error.reason, _NOT_READ), f"{self.name}.{table}"
+            raise QueryError(what, reason=error.reason, where=where, given=error.given) from None
 
     def rejected(self, name: str) -> list[RejectedRow]:
         return self.rejections(name).rows
@@ -180,16 +189,15 @@ class GrantedApp(AppReader):
     def history(self, table: str, key: Sequence[str]) -> Iterator[Change]:
         name = self.with_files(table)
         self._require_key(name, key)
-        hidden = self._hidden(name)
+        shown = self._shown(name)
         for change in self.whole.history(name, key):
-            yield parts.change(change, hidden)
+            yield parts.change(change, shown)
 
     def explain(self, table: str, key: Sequence[str], batch: int | None = None) -> Explanation:
         name = self.with_files(table)
         self._require_key(name, key)
-        return parts.explanation(
-            self.whole.explain(name, key, batch), self.name, self._access, self._hidden(name)
-        )
+        found = self.whole.explain(name, key, batch)
+        return parts.explanation(found, self.name, self._access, self._shown(name))
 
     def _require_key(self, table: str, key: Sequence[str]) -> None:
         """Refuses more than a key: the log would compare the rest with other columns, also private ones."""
@@ -203,7 +211,9 @@ class GrantedApp(AppReader):
 
     def changes(self, table: str) -> TableChanges:
         name = self.with_files(table)
-        return self.whole.changes(name).without(self._hidden(name))
+        found = self.whole.changes(name)
+        # A feed may be older than the start of the app that made a column private.
+        return found if self._access.sees_private else found.of_columns(lambda: self.views.shown(name))
 
     def with_files(self, name: str, given: str | None = None) -> str:
         """The table of that name; logs of streams are the rows of all tables that read them."""
@@ -219,6 +229,23 @@ class GrantedApp(AppReader):
 
     def _hidden(self, table: str) -> frozenset[str]:
         return self.views.hidden(table)
+
+    def _shown(self, table: str) -> frozenset[str] | None:
+        return None if self._access.sees_private else self.views.shown(table)
+
+    def _declared_private(self, table: str) -> frozenset[str]:
+        """The private columns of a table as the last start declared it."""
+        file = self.whole.home.plan
+        try:
+            found = file.stat()
+        except FileNotFoundError:
+            return frozenset()
+        known, version = self._declared, (found.st_ino, found.st_mtime_ns, found.st_size)
+        if known is None or known[0] != version:
+            declared = self.whole.stored.declared_tables
+            private = {name: frozenset(one.get("private") or ()) for name, one in declared.items()}
+            known = self._declared = version, private
+        return known[1].get(table, frozenset())
 
     def _unknown(self, name: str, known: list[str]) -> QueryError:
         hint = did_you_mean(name, known, choice(known) if known else None)

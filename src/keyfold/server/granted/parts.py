@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,11 +22,9 @@ from keyfold.read.side_rows import DuplicateRow, LateRow, RejectedRow
 from keyfold.read.status import AppStatus
 from keyfold.read.topology import Topology
 from keyfold.server.auth.access import Access
+from keyfold.server.granted.reasons import UNSAID, said
 
-_UNSAID: Final = "for operators: keyfold status shows it"
 _UNSAID_ROWS: Final = "rows of sources are for operators"
-# Where the first value of a row may begin in the text of a reason.
-_VALUE: Final = re.compile(r"[\"'`0-9].*", re.DOTALL)
 Hidden = Callable[[str], frozenset[str]] | None
 
 
@@ -43,20 +40,32 @@ def status(found: AppStatus, access: Access, names: Names, graph: Topology, hidd
         "batch_limits": {name: one for name, one in found.batch_limits.items() if name.lower() in streams},
         "failures": [one for one in found.failures if one.table is None or one.table in tables],
     }
+    if access.tables is not None:
+        # Texts that are of no table may be about those out of scope.
+        mine["failures"] = [one if one.table else one.replace(text=UNSAID) for one in mine["failures"]]
+        mine["problem"] = found.problem and UNSAID
     if access.sees_private:
         return found.replace(**mine)
     return found.replace(
         **{
             **mine,
-            "tables": {name: _without_texts(one, hidden and hidden(name)) for name, one in tables.items()},
+            "tables": {name: _without_texts(one, _known(hidden, name)) for name, one in tables.items()},
             "streams": {name: _without_texts(one) for name, one in mine["streams"].items()},
             "lookups": {
-                name: one.replace(error=one.error and _UNSAID) for name, one in mine["lookups"].items()
+                name: one.replace(error=one.error and UNSAID) for name, one in mine["lookups"].items()
             },
-            "failures": [one.replace(text=_UNSAID) for one in mine["failures"]],
-            "problem": found.problem and _UNSAID,
+            "failures": [one.replace(text=UNSAID) for one in mine["failures"]],
+            "problem": found.problem and UNSAID,
         }
     )
+
+
+def _known(hidden: Hidden, table: str) -> frozenset[str] | None:
+    try:
+        return None if hidden is None else hidden(table)
+    except QueryError:
+        # It has no view yet.
+        return None
 
 
 def _without_texts(one: Any, hidden: frozenset[str] | None = None) -> Any:
@@ -66,7 +75,7 @@ def _without_texts(one: Any, hidden: frozenset[str] | None = None) -> Any:
     """
     found: dict[str, Any] = {}
     if one.rejecting is not None:
-        found["rejecting"] = one.rejecting.replace(reason=without_values(one.rejecting.reason))
+        found["rejecting"] = one.rejecting.replace(reason=said(one.rejecting.reason))
     if since := getattr(one, "since", None):
         found["since"] = {name: at for name, at in since.items() if hidden is not None and name not in hidden}
     return one.replace(**found) if found else one
@@ -112,18 +121,20 @@ def health(app: AppReader, stored: Any) -> AppHealth:
     return app_health.health(Facts(status, stored, app.trends(day), saved, followers, now))
 
 
-def change(found: Change, hidden: frozenset[str]) -> Change:
-    """A change without private columns."""
-    return replace(found, row={name: value for name, value in found.row.items() if name not in hidden})
+def change(found: Change, shown: frozenset[str] | None) -> Change:
+    """A change with the columns that are shown; None: all."""
+    if shown is None:
+        return found
+    return replace(found, row={name: value for name, value in found.row.items() if name in shown})
 
 
-def explanation(found: Explanation, app: str, access: Access, hidden: frozenset[str]) -> Explanation:
+def explanation(found: Explanation, app: str, access: Access, shown: frozenset[str] | None) -> Explanation:
     """An explanation by sources in scope; for a reader without rows of sources, which are raw rows."""
     inputs = [
         _input(one, access) for one in found.inputs if one.kind != "table" or access.reads(app, one.name)
     ]
-    before = None if found.before is None else change(found.before, hidden)
-    return replace(found, change=change(found.change, hidden), before=before, inputs=inputs)
+    before = None if found.before is None else change(found.before, shown)
+    return replace(found, change=change(found.change, shown), before=before, inputs=inputs)
 
 
 def _input(found: BatchInput, access: Access) -> BatchInput:
@@ -142,26 +153,21 @@ def rejections(found: Rejections, access: Access) -> Rejections:
         return replace(found, streams=streams)
     counted: Counter[str] = Counter()
     for reason, rows in found.not_kept.items():
-        counted[without_values(reason)] += rows
+        counted[said(reason)] += rows
     return Rejections([_without_raw(row) for row in found.rows], counted, streams)
 
 
 def _without_raw(row: RejectedRow) -> RejectedRow:
-    return replace(row, raw=None, cause=None, reason=without_values(row.reason or ""))
+    return replace(row, raw=None, cause=None, reason=said(row.reason))
 
 
 def late(row: LateRow, access: Access) -> LateRow:
     """A late row; for a reader without raw text."""
     if access.sees_private:
         return row
-    return replace(row, raw=None, reason=without_values(row.reason or ""))
+    return replace(row, raw=None, reason=said(row.reason))
 
 
 def duplicate(row: DuplicateRow, access: Access) -> DuplicateRow:
     """A duplicate; for a reader without raw text."""
     return row if access.sees_private else replace(row, raw=None)
-
-
-def without_values(reason: str) -> str:
-    """A reason up to the first value that it may quote: a row's own values may have quotes in them."""
-    return _VALUE.sub("...", reason)

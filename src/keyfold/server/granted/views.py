@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, NoReturn
 
@@ -21,14 +21,16 @@ from keyfold.views.query.filters import whole_order
 from keyfold.views.query.where_parser import filter_of
 
 Row = dict[str, Any]
+Private = Callable[[str], frozenset[str]]
 
 
 class GrantedViews(ViewStore):
     """Reads another store. What is hidden is not there: it has no name, no filter and no order either."""
 
-    def __init__(self, store: ViewStore, app: str, access: Access) -> None:
-        self.store, self._app, self._access = store, app, access
-        self._schemas: dict[str, tuple[ViewSchema, ViewSchema]] = {}
+    def __init__(self, store: ViewStore, app: str, access: Access, private: Private) -> None:
+        """`private`: the columns of a table that are declared private; a restored view may not know it."""
+        self.store, self._app, self._access, self._private = store, app, access, private
+        self._schemas: dict[str, tuple[ViewSchema, frozenset[str], ViewSchema]] = {}
 
     @property
     def reads_at_once(self) -> bool:  # type: ignore[override]
@@ -39,15 +41,20 @@ class GrantedViews(ViewStore):
         """The schema that this reader sees."""
         self._require(table)
         found = self.store.schema(table)
+        hidden = self._hidden(found)
         known = self._schemas.get(found.table)
-        if known is None or known[0] is not found:
-            known = self._schemas[found.table] = found, self._visible(found)
-        return known[1]
+        if known is None or known[0] is not found or known[1] != hidden:
+            known = self._schemas[found.table] = found, hidden, _without(found, hidden)
+        return known[2]
 
     def hidden(self, table: str) -> frozenset[str]:
         """The names of the columns of a table that this reader does not see."""
         self._require(table)
-        return frozenset() if self._access.sees_private else frozenset(self.store.schema(table).private)
+        return frozenset() if self._access.sees_private else self._hidden(self.store.schema(table))
+
+    def shown(self, table: str) -> frozenset[str]:
+        """The names of the columns of a table that this reader sees now."""
+        return frozenset(column.name for column in self.schema(table).all)
 
     def tables(self) -> tuple[str, ...]:
         return tuple(one for one in self.store.tables() if self._access.reads(self._app, one))
@@ -103,13 +110,13 @@ class GrantedViews(ViewStore):
         if not self._access.reads(self._app, table):
             raise unknown_table(table, self.tables())
 
-    def _visible(self, schema: ViewSchema) -> ViewSchema:
-        if self._access.sees_private or not schema.private:
-            return schema
-        hidden = set(schema.private)
-        columns = tuple(column for column in schema.columns if column.name not in hidden)
-        order = tuple(name for name in schema.order if name not in hidden)
-        return replace(schema, columns=columns, order=order, private=())
+    def _hidden(self, schema: ViewSchema) -> frozenset[str]:
+        if self._access.sees_private:
+            return frozenset()
+        declared = {name.lower() for name in self._private(schema.table)}
+        return frozenset(
+            (*schema.private, *(one.name for one in schema.columns if one.name.lower() in declared))
+        )
 
     def _shown(self, table: str, row: Row | None) -> Row | None:
         hidden = self.hidden(table)
@@ -130,6 +137,14 @@ class GrantedViews(ViewStore):
     copy_to: Any = _refuse
     erase: Any = _refuse
     purge: Any = _refuse
+
+
+def _without(schema: ViewSchema, hidden: frozenset[str]) -> ViewSchema:
+    if not hidden:
+        return schema
+    columns = tuple(column for column in schema.columns if column.name not in hidden)
+    order = tuple(name for name in schema.order if name not in hidden)
+    return replace(schema, columns=columns, order=order, private=())
 
 
 def _quoted(name: str) -> str:

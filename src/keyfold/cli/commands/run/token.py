@@ -15,7 +15,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The token's name.", s
 
 @app.callback()
 def _group() -> None:
-    """Create, list and revoke the tokens with which a home is read over HTTP.
+    """Create, list and revoke tokens of people who read over HTTP.
 
     Once a home has a token, every request needs one. A running server notices new and revoked tokens.
 
