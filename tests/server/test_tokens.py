@@ -175,6 +175,11 @@ def test_an_expired_token_opens_nothing(home: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
+        (None, "{"),
+        (None, '{"tokens": []}'),
+        (None, '{"tokens": {}}'),
+        (None, '{"tokens": ""}'),
+        (None, "[" * 100_000),
         (None, None),
         ("role", "amin"),
         ("role", 5),
@@ -187,8 +192,11 @@ def test_an_expired_token_opens_nothing(home: Path) -> None:
 )
 def test_damaged_tokens_close_the_home(home: Path, field: str | None, value: Any) -> None:
     text, file = make(home), home / "tokens.json"
-    if field is None:
-        file.write_text("{")
+    if field is None and value is None:
+        file.unlink()
+        file.symlink_to(home / "elsewhere")
+    elif field is None:
+        file.write_text(value)
     else:
         (token,) = json.loads(file.read_text())["tokens"]
         file.write_text(json.dumps({"tokens": [{**token, field: value}]}))
@@ -198,6 +206,8 @@ def test_damaged_tokens_close_the_home(home: Path, field: str | None, value: Any
         get = client(server)
         assert [get(ROW).status, get("/").status, get("/healthz").status] == [503, 503, 200]
         assert get(ROW, **bearer(text)).status == 503
+        # Strangers learn nothing of files.
+        assert str(home) not in json.dumps(get(ROW).error)
 
 
 @pytest.mark.parametrize("for_others", [True, False])

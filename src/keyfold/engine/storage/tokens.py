@@ -70,11 +70,14 @@ def read(home: Path) -> dict[str, Token]:
     """The tokens of a home by name; empty if none was ever created."""
     file = home / FILE
     try:
-        found = json.loads(file.read_bytes())
-        return {one["name"]: _token(one) for one in found["tokens"]}
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, LookupError, TypeError) as error:
+        if not file.exists() and not file.is_symlink():
+            return {}
+        found = json.loads(file.read_bytes())["tokens"]
+        if not isinstance(found, list) or not found:
+            # Revoked ones stay in it: an empty file is not one that was written here.
+            raise ValueError("there are none in the file")
+        return {one["name"]: _token(one) for one in found}
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         hint = "restore it from a backup, or remove it and create new tokens"
         raise HomeUnusable(f"the tokens can't be read: {error}", where=file, hint=hint) from None
 

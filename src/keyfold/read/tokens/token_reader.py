@@ -64,9 +64,9 @@ class TokenReader:
 
     def _stat(self) -> object:
         try:
+            if not os.path.lexists(self._file):
+                return "missing"
             found = os.stat(self._file)
-        except FileNotFoundError:
-            return "missing"
         except OSError:
             # Reading it says why.
             return object()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from keyfold.errors import QueryError
+from keyfold.errors import HomeUnusable, QueryError
 from keyfold.read.tokens import TokenReader
 from keyfold.server.auth.access import EVERYTHING, Access, of_token
 
 COOKIE: Final = "keyfold_token"
 SAFE: Final = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing."""
+_LOG: Final = logging.getLogger("keyfold.server")
 _HINT: Final = "Authorization: Bearer TOKEN, of keyfold token create NAME"
 
 
@@ -39,8 +43,9 @@ def shown(scope: Any) -> Shown | None:
 
 def access_of(scope: Any, tokens: TokenReader, *, needed: bool) -> Access:
     """Who sends a request. `needed`: whether a token is needed even if the home has none."""
-    if not needed and not tokens.any:
-        return EVERYTHING
+    with _reading_tokens():
+        if not needed and not tokens.any:
+            return EVERYTHING
     found = shown(scope)
     if found is None:
         raise _unauthorized("a token is needed")
@@ -52,13 +57,25 @@ def access_of(scope: Any, tokens: TokenReader, *, needed: bool) -> Access:
 
 def of_text(text: str, tokens: TokenReader) -> Access:
     """Who shows a token; the error does not repeat its text."""
-    token = tokens.find(text)
+    with _reading_tokens():
+        token = tokens.find(text)
     if token is None:
         raise _unauthorized("unknown token")
     if token.state != "valid":
         ended = "was revoked" if token.state == "revoked" else "has expired"
         raise _unauthorized(f"the token {token.name} {ended}")
     return of_token(token)
+
+
+@contextmanager
+def _reading_tokens() -> Iterator[None]:
+    """Where the tokens are, and what is wrong with them, is for the log alone."""
+    try:
+        yield
+    except HomeUnusable as error:
+        _LOG.error("nobody is let in: %s", error)
+        hint = "the log of the server says why"
+        raise QueryError("it is not known who may read", reason="not_ready", hint=hint) from None
 
 
 def _unauthorized(what: str) -> QueryError:
