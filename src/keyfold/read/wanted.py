@@ -123,7 +123,7 @@ def _batch_of(home: AppHome, table: str, wanted: TablePosition, found: ReadUpto)
     where, given = f"{home.path.name}.{table}", f"after={wanted}"
     names = {name.lower(): name for name in found.logs}
     name = names.get(wanted.table.lower())
-    if name is None or wanted.app.lower() != home.path.name.lower():
+    if name is None or wanted.app != home.path.name:
         hint = f"a position of {choice(f'{home.path.name}.{one}' for one in found.logs)}"
         what = "the position is of a table that this one does not read"
         raise QueryError(what, where=where, given=given, hint=hint)
