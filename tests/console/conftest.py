@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from keyfold.server.console import static
 from keyfold.server.serving import Serving
@@ -22,6 +22,9 @@ DESKTOP: Final = (1280, 900)
 PHONE: Final = (390, 844)
 AXE: Final = Path(__file__).resolve().parents[2] / "console" / "node_modules" / "axe-core" / "axe.min.js"
 FLAGS: Final = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
+
+# A busy machine takes longer than the usual five seconds; nothing waits that long if all is well.
+expect.set_options(timeout=30_000)
 
 
 class Watched:
@@ -95,7 +98,7 @@ def opened(browser: Browser, url: str, size: tuple[int, int], dark: bool = False
         reduced_motion="reduce",
     )
     try:
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(30_000)
         watched = Watched(context.new_page(), url)
         yield watched
         assert watched.wrong == []
