@@ -121,6 +121,18 @@ def test_rows_are_filtered_and_sorted_by_the_address(desktop: Watched) -> None:
     expect(rows).to_have_count(3)
 
 
+def test_matches_may_come_before_what_is_known_of_their_table(desktop: Watched) -> None:
+    page, held = desktop.page, []
+    page.route(f"**/api{SHOP}/tables/probes", lambda route: held.append(route))
+    page.goto(desktop.url + PAGES["pattern"])
+    matches = page.get_by_role("list", name="Matches by time").get_by_role("listitem")
+    expect(matches).not_to_have_count(0)
+    assert held
+    for route in held:
+        route.continue_()
+    expect(matches.first.get_by_role("link")).not_to_have_text("match")
+
+
 def test_pages_of_rows_follow_each_other(desktop: Watched) -> None:
     page = desktop.open(f"{SHOP}/tables/customers?limit=120")
     rows = page.get_by_role("region", name="Rows of customers").get_by_role("row")
