@@ -116,6 +116,10 @@ class AppReader:
 
     def health(self) -> AppHealth:
         """What an operator should look at, in words and with commands, worst first."""
+        return self._health(self.stored)
+
+    def _health(self, stored: StoredApp) -> AppHealth:
+        """The advice that follows from what this reader sees, and from what the last start recorded."""
         status = self.status()
         followers: dict[str, Sequence[Follower]] = {}
         saved: list[Savepoint] | None = None
@@ -124,7 +128,7 @@ class AppReader:
                 with suppress(QueryError):  # it has no view yet
                     followers[name] = self.progress(name).followers
             saved = self.savepoints()
-        facts = Facts(status, self.stored, self.trends(_A_DAY), saved, followers, datetime.now(UTC))
+        facts = Facts(status, stored, self.trends(_A_DAY), saved, followers, datetime.now(UTC))
         return app_health.health(facts)
 
     def savepoints(self) -> list[Savepoint]:

@@ -96,7 +96,7 @@ class GrantedApp(AppReader):
         return replace(found, tables={name: one for name, one in found.tables.items() if self._reads(name)})
 
     def health(self) -> AppHealth:
-        return parts.health(self, self.whole.stored)
+        return self._health(self.whole.stored)
 
     def topology(self) -> Topology:
         return parts.topology(self.whole.topology(), self._access)

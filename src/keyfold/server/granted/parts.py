@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from keyfold.errors import HomeUnusable, QueryError
-from keyfold.read import AppReader
-from keyfold.read.advice import health as app_health
-from keyfold.read.advice.facts import AppHealth, Facts
+from keyfold.errors import QueryError
 from keyfold.read.explain.explanation import BatchInput, Explanation
 from keyfold.read.history import Change
 from keyfold.read.names import Names
-from keyfold.read.positions import Follower
 from keyfold.read.rejections import Rejections
 from keyfold.read.side_rows import DuplicateRow, LateRow, RejectedRow
 from keyfold.read.status import AppStatus
@@ -105,20 +99,6 @@ def savepoints(found: list[Any], access: Access) -> list[Any]:
             files = tuple(file for table in tables for file in one.of_table(table))
             kept.append(replace(one, tables=tables, files=files, view=None))
     return kept
-
-
-def health(app: AppReader, stored: Any) -> AppHealth:
-    """The advice that follows from what a token may see; `stored`: what the app's last start recorded."""
-    status = app.status()
-    followers: dict[str, Sequence[Follower]] = {}
-    saved: list[Any] | None = None
-    with suppress(HomeUnusable):
-        for name in status.tables:
-            with suppress(QueryError):  # it has no view yet
-                followers[name] = app.progress(name).followers
-        saved = app.savepoints()
-    day, now = timedelta(days=1), datetime.now(UTC)
-    return app_health.health(Facts(status, stored, app.trends(day), saved, followers, now))
 
 
 def change(found: Change, shown: frozenset[str] | None) -> Change:
